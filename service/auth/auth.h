@@ -75,11 +75,11 @@ void auth_free(struct auth *auth);
 
 /* Check an Authorization header (NULL: none). `peer_key` is what failures are counted by.
  * On success *ret is a copy. Fails with GH_UNAUTHORIZED (says where our own clients find the
- * token) or GH_TOO_MANY (*ret_retry_s set): a valid token always passes. `*ret_log` is true for failures worth a line (the
- * first of a burst). */
+ * token) or GH_TOO_MANY (*ret_retry_s set): a valid token always passes. `*ret_log` is true for
+ * failures worth a line (the first of a burst). */
 GH_MUST_USE enum gh_code auth_check(struct auth *auth, const char *authorization,
-                                    const char *peer_key, struct auth_token *ret,
-                                    int *ret_retry_s, struct gh_err *err);
+                                    const char *peer_key, struct auth_token *ret, int *ret_retry_s,
+                                    struct gh_err *err);
 
 /* Call `fn` for each token known now (no secrets). */
 void auth_each(struct auth *auth, void (*fn)(const struct auth_token *token, void *cookie),

@@ -16,11 +16,11 @@
 #define gh_autoclose __attribute__((cleanup(gh_auto_close)))
 
 /* Take the pointer out of *pp, leaving NULL. */
-#define gh_steal(pp)                      \
-    (__extension__({                      \
-        __typeof__(*(pp)) gh_stolen = *(pp); \
-        *(pp) = NULL;                     \
-        gh_stolen;                        \
+#define gh_steal(pp)                                                                               \
+    (__extension__({                                                                               \
+        __typeof__(*(pp)) gh_stolen = *(pp);                                                       \
+        *(pp) = NULL;                                                                              \
+        gh_stolen;                                                                                 \
     }))
 
 /* Take the descriptor out of *fd, leaving -1. */

@@ -67,7 +67,8 @@ int64_t gh_clock_parse(const char *text)
     int hours = 0;
     int minutes = 0;
     char end = '\0';
-    if ((*rest != '+' && *rest != '-') || sscanf(rest + 1, "%2d:%2d%c", &hours, &minutes, &end) != 2) {
+    if ((*rest != '+' && *rest != '-') ||
+        sscanf(rest + 1, "%2d:%2d%c", &hours, &minutes, &end) != 2) {
         return -1;
     }
     int offset_s = hours * 3600 + minutes * 60;

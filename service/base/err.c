@@ -21,8 +21,8 @@ void gh_assert_failed(const char *cond, const char *file, int line)
     abort();
 }
 
-static enum gh_code fail(struct gh_err *err, enum gh_code code, const char *pointer, const char *fmt,
-                         va_list args)
+static enum gh_code fail(struct gh_err *err, enum gh_code code, const char *pointer,
+                         const char *fmt, va_list args)
 {
     if (err != NULL) {
         err->code = code;

@@ -25,20 +25,20 @@ struct gh_err {
 #define GH_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
 /* The one macro with hidden control flow: hand a failure up unchanged. */
-#define GH_TRY(call)                       \
-    do {                                   \
-        enum gh_code gh_try_code = (call); \
-        if (gh_try_code != GH_OK) {        \
-            return gh_try_code;            \
-        }                                  \
+#define GH_TRY(call)                                                                               \
+    do {                                                                                           \
+        enum gh_code gh_try_code = (call);                                                         \
+        if (gh_try_code != GH_OK) {                                                                \
+            return gh_try_code;                                                                    \
+        }                                                                                          \
     } while (0)
 
 /* Stays on in release builds: a service that aborts denies. Never for what input can cause. */
-#define gh_assert(cond)                                \
-    do {                                               \
-        if (!(cond)) {                                 \
-            gh_assert_failed(#cond, __FILE__, __LINE__); \
-        }                                              \
+#define gh_assert(cond)                                                                            \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            gh_assert_failed(#cond, __FILE__, __LINE__);                                           \
+        }                                                                                          \
     } while (0)
 
 /* Print the broken assertion to stderr and abort. */

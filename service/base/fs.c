@@ -52,11 +52,12 @@ enum gh_code gh_fs_private_dir(const char *path, int *ret_fd, struct gh_err *err
 enum gh_code gh_fs_read(int dir_fd, const char *name, size_t max, char **ret, size_t *ret_len,
                         struct gh_err *err)
 {
-    gh_autoclose int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    gh_autoclose int fd =
+        openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) != 0) {
-        return gh_fail(err, errno == ENOENT ? GH_NOT_FOUND : GH_IO, "%s cannot be opened: %s.", name,
-                       strerror(errno));
+        return gh_fail(err, errno == ENOENT ? GH_NOT_FOUND : GH_IO, "%s cannot be opened: %s.",
+                       name, strerror(errno));
     }
     if (!S_ISREG(st.st_mode)) {
         return gh_fail(err, GH_IO, "%s is not a regular file.", name);
@@ -119,7 +120,8 @@ enum gh_code gh_fs_replace(int dir_fd, const char *name, const void *data, size_
     if (fd < 0) {
         return gh_fail(err, GH_IO, "%s cannot be written: %s.", name, strerror(errno));
     }
-    if (!gh_fs_write_all(fd, data, len) || fsync(fd) != 0 || renameat(dir_fd, temp, dir_fd, name) != 0) {
+    if (!gh_fs_write_all(fd, data, len) || fsync(fd) != 0 ||
+        renameat(dir_fd, temp, dir_fd, name) != 0) {
         int saved = errno;
         unlinkat(dir_fd, temp, 0);
         return gh_fail(err, GH_IO, "%s cannot be written: %s.", name, strerror(saved));

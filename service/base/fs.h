@@ -1,4 +1,5 @@
-/* fs: small file-system steps that are easy to get wrong: no-follow, close-on-exec, bounded, atomic.
+/* fs: small file-system steps that are easy to get wrong: no-follow, close-on-exec, bounded,
+ * atomic.
  *
  * Threads: any.
  */
@@ -17,8 +18,8 @@
 GH_MUST_USE enum gh_code gh_fs_private_dir(const char *path, int *ret_fd, struct gh_err *err);
 
 /* Read the regular file `name` in `dir_fd` (AT_FDCWD for a path) without following a link at its
- * last component. *ret is NUL-terminated, owned by caller (free). Fails with GH_NOT_FOUND, GH_TOO_LARGE
- * (more than `max` bytes), GH_NOMEM or GH_IO. */
+ * last component. *ret is NUL-terminated, owned by caller (free). Fails with GH_NOT_FOUND,
+ * GH_TOO_LARGE (more than `max` bytes), GH_NOMEM or GH_IO. */
 GH_MUST_USE enum gh_code gh_fs_read(int dir_fd, const char *name, size_t max, char **ret,
                                     size_t *ret_len, struct gh_err *err);
 

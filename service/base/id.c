@@ -34,7 +34,8 @@ void gh_id_new(const char prefix[4], char out[GH_ID])
     out[3] = '_';
     for (size_t i = 0; i < 32; i++) {
         size_t bit = i * 5;
-        unsigned pair = (unsigned)raw[bit / 8] << 8 | (bit / 8 + 1 < sizeof raw ? raw[bit / 8 + 1] : 0);
+        unsigned pair =
+            (unsigned)raw[bit / 8] << 8 | (bit / 8 + 1 < sizeof raw ? raw[bit / 8 + 1] : 0);
         out[4 + i] = digits[pair >> (11 - bit % 8) & 31];
     }
     out[36] = '\0';

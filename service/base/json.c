@@ -34,7 +34,8 @@ static bool too_deep(const char *data, size_t len)
 enum gh_code gh_json_parse(const char *data, size_t len, struct json_t **ret, struct gh_err *err)
 {
     if (too_deep(data, len)) {
-        return gh_fail(err, GH_BAD_JSON, "The JSON is nested deeper than %d levels.", GH_JSON_DEPTH);
+        return gh_fail(err, GH_BAD_JSON, "The JSON is nested deeper than %d levels.",
+                       GH_JSON_DEPTH);
     }
     json_error_t at;
     json_t *value = json_loadb(data, len, JSON_REJECT_DUPLICATES, &at);
@@ -43,8 +44,8 @@ enum gh_code gh_json_parse(const char *data, size_t len, struct json_t **ret, st
             return gh_fail(err, GH_NOMEM, "There is not enough memory to read the body.");
         }
         /* jansson's text may quote the input; the place alone is enough and never hostile. */
-        return gh_fail(err, GH_BAD_JSON, "The body is not valid JSON (line %d, column %d).", at.line,
-                       at.column);
+        return gh_fail(err, GH_BAD_JSON, "The body is not valid JSON (line %d, column %d).",
+                       at.line, at.column);
     }
     *ret = value;
     return GH_OK;
@@ -93,7 +94,8 @@ enum gh_code gh_json_only(const struct json_t *value, const char *at, const char
     }
     const char *key = NULL;
     json_t *member = NULL;
-    json_object_foreach((json_t *)value, key, member) {
+    json_object_foreach((json_t *)value, key, member)
+    {
         size_t i = 0;
         while (names[i] != NULL && strcmp(names[i], key) != 0) {
             i++;
@@ -265,7 +267,8 @@ void gh_json_each(const struct json_t *obj,
 {
     const char *key = NULL;
     json_t *member = NULL;
-    json_object_foreach((json_t *)obj, key, member) {
+    json_object_foreach((json_t *)obj, key, member)
+    {
         fn(key, member, cookie);
     }
 }
@@ -278,7 +281,8 @@ static int put_chunk(const char *data, size_t len, void *out)
 
 void gh_json_canonical(const struct json_t *value, struct gh_buf *out)
 {
-    if (json_dump_callback(value, put_chunk, out, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY) != 0) {
+    if (json_dump_callback(value, put_chunk, out,
+                           JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY) != 0) {
         out->failed = true;
     }
 }

@@ -21,7 +21,8 @@ void gh_log_level(enum gh_log_level level)
 static void put_value(struct gh_buf *line, const char *value)
 {
     gh_buf_putc(line, '"');
-    for (const unsigned char *s = (const unsigned char *)value; *s != '\0' && line->len < 4000; s++) {
+    for (const unsigned char *s = (const unsigned char *)value; *s != '\0' && line->len < 4000;
+         s++) {
         if (*s == '"' || *s == '\\') {
             gh_buf_printf(line, "\\%c", *s);
         } else if (*s < 0x20 || *s >= 0x7F) {
@@ -47,7 +48,8 @@ void gh_log(enum gh_log_level level, const char *event, ...)
 
     va_list args;
     va_start(args, event);
-    for (const char *key = va_arg(args, const char *); key != NULL; key = va_arg(args, const char *)) {
+    for (const char *key = va_arg(args, const char *); key != NULL;
+         key = va_arg(args, const char *)) {
         const char *value = va_arg(args, const char *);
         gh_buf_printf(&line, " %s=", key);
         put_value(&line, value != NULL ? value : "-");

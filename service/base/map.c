@@ -90,7 +90,8 @@ void *gh_map_remove(struct gh_map *map, const char *key)
 
     /* Close the gap: later entries of the same run move to where a search would now end. */
     size_t mask = map->n_slots - 1;
-    for (size_t i = ((size_t)(slot - map->slots) + 1) & mask; map->slots[i].key != NULL; i = (i + 1) & mask) {
+    for (size_t i = ((size_t)(slot - map->slots) + 1) & mask; map->slots[i].key != NULL;
+         i = (i + 1) & mask) {
         struct gh_map_slot moved = map->slots[i];
         map->slots[i] = (struct gh_map_slot){NULL, NULL, 0};
         *slot_of(map, moved.key, moved.hash) = moved;

@@ -14,8 +14,8 @@ struct gh_pool;
 /* Runs once, on a thread of the pool. */
 typedef void gh_job_fn(void *cookie);
 
-/* Start `n_threads` threads; at most `max_queued` jobs wait. *ret is owned by caller (gh_pool_free).
- * Fails with GH_NOMEM. */
+/* Start `n_threads` threads; at most `max_queued` jobs wait. *ret is owned by caller
+ * (gh_pool_free). Fails with GH_NOMEM. */
 GH_MUST_USE enum gh_code gh_pool_new(size_t n_threads, size_t max_queued, struct gh_pool **ret,
                                      struct gh_err *err);
 

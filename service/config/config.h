@@ -16,7 +16,7 @@
 enum config_optin { CONFIG_NO = 0, CONFIG_YES, CONFIG_CONTAINED };
 
 struct config_command {
-    char *name;           /* unique */
+    char *name; /* unique */
     char *program;
     char **args;          /* NULL-ended; may be NULL */
     int64_t timeout_secs; /* 300 when not set */
@@ -31,27 +31,27 @@ struct config_agent {
 
 struct config_notify {
     char *url;
-    char *secret;   /* never shown */
-    char **events;  /* NULL-ended */
+    char *secret;  /* never shown */
+    char **events; /* NULL-ended */
 };
 
 struct config {
     struct {
-        char **deny_paths;               /* NULL-ended, never NULL */
+        char **deny_paths; /* NULL-ended, never NULL */
         struct config_command *allowed_commands;
         size_t n_allowed_commands;
     } permissions;
     struct {
-        bool require_enforcement;                    /* default true */
-        enum config_optin allow_unix_sockets;        /* default contained */
+        bool require_enforcement;                      /* default true */
+        enum config_optin allow_unix_sockets;          /* default contained */
         enum config_optin allow_leaving_process_group; /* default contained */
-        bool share_system_tmp;                       /* default false */
-        char **extra_read_paths;                     /* NULL-ended, never NULL */
-        char *network;                               /* "unrestricted", "none", "loopback", "tcp_ports" */
-        int64_t *tcp_ports;                          /* n_tcp_ports of them */
+        bool share_system_tmp;                         /* default false */
+        char **extra_read_paths;                       /* NULL-ended, never NULL */
+        char *network;      /* "unrestricted", "none", "loopback", "tcp_ports" */
+        int64_t *tcp_ports; /* n_tcp_ports of them */
         size_t n_tcp_ports;
-        char *namespaces;                            /* "auto", "off", "require" */
-        bool protect_git;                            /* default true */
+        char *namespaces; /* "auto", "off", "require" */
+        bool protect_git; /* default true */
     } sandbox;
     struct {
         bool checkpoints;        /* default true */
@@ -61,20 +61,20 @@ struct config {
         bool require_checkpoint; /* default false */
     } git;
     struct {
-        int64_t timeout_s;              /* default 300 */
-        int64_t max_timeout_s;          /* default 86400 */
-        int64_t max_pending;            /* default 1024 */
-        int64_t max_pending_per_session;/* default 64 */
+        int64_t timeout_s;               /* default 300 */
+        int64_t max_timeout_s;           /* default 86400 */
+        int64_t max_pending;             /* default 1024 */
+        int64_t max_pending_per_session; /* default 64 */
     } asks;
     struct {
         char **allow_wide; /* NULL-ended, never NULL */
     } sessions;
     struct {
-        char *tcp;                /* "127.0.0.1:7717"; "" switches TCP off */
-        char *unix_path;          /* key `unix`; NULL: the default place; "" switches it off */
-        char **allowed_hosts;     /* NULL-ended, never NULL */
-        char **allowed_origins;   /* NULL-ended, never NULL */
-        bool allow_non_loopback;  /* default false */
+        char *tcp;               /* "127.0.0.1:7717"; "" switches TCP off */
+        char *unix_path;         /* key `unix`; NULL: the default place; "" switches it off */
+        char **allowed_hosts;    /* NULL-ended, never NULL */
+        char **allowed_origins;  /* NULL-ended, never NULL */
+        bool allow_non_loopback; /* default false */
     } listen;
     struct {
         int64_t body_mib;   /* default 4 */

@@ -18,35 +18,35 @@
 /* One target, as sent; all strings borrowed. */
 struct gate_target {
     enum gate_form form;
-    const char *path;         /* GATE_PATH; GATE_MOVE_PATHS: from */
-    const char *to;           /* GATE_MOVE_PATHS */
-    const char *program;      /* GATE_COMMAND */
-    const char *const *args;  /* GATE_COMMAND; n_args of them */
+    const char *path;        /* GATE_PATH; GATE_MOVE_PATHS: from */
+    const char *to;          /* GATE_MOVE_PATHS */
+    const char *program;     /* GATE_COMMAND */
+    const char *const *args; /* GATE_COMMAND; n_args of them */
     size_t n_args;
-    const char *cwd;          /* GATE_COMMAND; NULL: the working directory */
-    bool is_shell;            /* GATE_COMMAND sent as {"shell": text}: program "sh", args "-c", text */
-    const char *description;  /* GATE_DESCRIPTION */
+    const char *cwd; /* GATE_COMMAND; NULL: the working directory */
+    bool is_shell;   /* GATE_COMMAND sent as {"shell": text}: program "sh", args "-c", text */
+    const char *description; /* GATE_DESCRIPTION */
 };
 
 /* What it is judged against; all borrowed. */
 struct gate_place {
-    const struct gate_rules *rules;   /* the session's compiled set */
-    const struct gitmeta_dirs *git;   /* the session's repository */
-    const char *working_dir;          /* canonical */
-    const char *home;                 /* or NULL */
+    const struct gate_rules *rules; /* the session's compiled set */
+    const struct gitmeta_dirs *git; /* the session's repository */
+    const char *working_dir;        /* canonical */
+    const char *home;               /* or NULL */
 };
 
 struct gate_facts {
-    struct gate_case kernel;    /* action, form and path facts of the kernel's reading; the caller
-                                   fills mode, taint, tool and grants */
-    struct gate_case lexical;   /* the same for the lexical reading; equal when there is none */
-    struct gate_path path;      /* GATE_PATH, GATE_MOVE_PATHS: from */
-    struct gate_path to;        /* GATE_MOVE_PATHS */
-    char *cwd;                  /* GATE_COMMAND: canonical; owned */
-    char *resolved;             /* GATE_COMMAND: the file that would run, canonical, or NULL when none is
-                                   found; owned */
-    const char *deny_entry;     /* the entry that denies, or NULL; borrowed from the rules */
-    const char *later;          /* why it runs code later, or NULL; static */
+    struct gate_case kernel;  /* action, form and path facts of the kernel's reading; the caller
+                                 fills mode, taint, tool and grants */
+    struct gate_case lexical; /* the same for the lexical reading; equal when there is none */
+    struct gate_path path;    /* GATE_PATH, GATE_MOVE_PATHS: from */
+    struct gate_path to;      /* GATE_MOVE_PATHS */
+    char *cwd;                /* GATE_COMMAND: canonical; owned */
+    char *resolved; /* GATE_COMMAND: the file that would run, canonical, or NULL when none is
+                       found; owned */
+    const char *deny_entry; /* the entry that denies, or NULL; borrowed from the rules */
+    const char *later;      /* why it runs code later, or NULL; static */
 };
 
 void gate_facts_fini(struct gate_facts *facts);
@@ -55,8 +55,8 @@ void gate_facts_fini(struct gate_facts *facts);
  * form that does not fit the action, a cwd that does not exist or is denied (err->pointer relative
  * to the target object), with GH_NOMEM. On failure nothing is owned. */
 GH_MUST_USE enum gh_code gate_facts_gather(const struct gate_place *place, enum gate_action action,
-                                           const struct gate_target *target,
-                                           struct gate_facts *ret, struct gh_err *err);
+                                           const struct gate_target *target, struct gate_facts *ret,
+                                           struct gh_err *err);
 
 /* Append the canonical target as a JSON object with sorted keys: {"path":P} | {"args":[..],"cwd":D,
  * "program":P} | {"from":A,"to":B} | {"description":S}. */
@@ -64,8 +64,9 @@ void gate_facts_target_json(const struct gate_facts *facts, const struct gate_ta
                             struct gh_buf *out);
 
 /* Append the always-allow cache key (behaviour.md 1.9, contract 5): action and canonical path;
- * program, args, cwd and `env_json` (canonical JSON of the request's env, "" when none); action and description (for persistent_memory
- * with the tool's name before it); from and to. Unambiguous: two different targets never share one. */
+ * program, args, cwd and `env_json` (canonical JSON of the request's env, "" when none); action and
+ * description (for persistent_memory with the tool's name before it); from and to. Unambiguous: two
+ * different targets never share one. */
 void gate_facts_key(const struct gate_facts *facts, enum gate_action action,
                     const struct gate_target *target, const char *tool, const char *env_json,
                     struct gh_buf *out);

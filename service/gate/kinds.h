@@ -48,7 +48,14 @@ enum gate_tier {
     GATE_N_TIERS
 };
 
-enum gate_by { GATE_BY_SYSTEM = 0, GATE_BY_RULE, GATE_BY_GRANT, GATE_BY_PERSON, GATE_BY_TIMEOUT, GATE_N_BY };
+enum gate_by {
+    GATE_BY_SYSTEM = 0,
+    GATE_BY_RULE,
+    GATE_BY_GRANT,
+    GATE_BY_PERSON,
+    GATE_BY_TIMEOUT,
+    GATE_N_BY
+};
 
 enum gate_reason {
     GATE_R_INTERNAL = 0,
@@ -75,11 +82,11 @@ enum gate_reason {
     GATE_R_TOO_MANY_CALLS,
     GATE_R_SKIPPED,
     GATE_R_AUDIT_UNAVAILABLE,
-    GATE_R_AUTO,     /* the rest are reasons of an allow */
+    GATE_R_AUTO, /* the rest are reasons of an allow */
     GATE_R_SEEDED,
     GATE_R_GRANTED,
     GATE_R_APPROVED,
-    GATE_R_ASKED,    /* waiting; not yet a verdict */
+    GATE_R_ASKED, /* waiting; not yet a verdict */
     GATE_N_REASONS
 };
 

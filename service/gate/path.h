@@ -14,16 +14,17 @@
 #include "base/err.h"
 
 struct gate_path {
-    char *kernel;   /* links first: what an open() would reach; owned */
-    char *lexical;  /* ".." first; NULL when it equals `kernel`; owned */
-    char *spelled;  /* absolute, ".." removed lexically, no link resolved; NULL when it equals
-                       `kernel`: deny entries and names are matched against it as well; owned */
+    char *kernel;  /* links first: what an open() would reach; owned */
+    char *lexical; /* ".." first; NULL when it equals `kernel`; owned */
+    char *spelled; /* absolute, ".." removed lexically, no link resolved; NULL when it equals
+                      `kernel`: deny entries and names are matched against it as well; owned */
 };
 
 void gate_path_fini(struct gate_path *path);
 
 /* Normalise `text` against the canonical `working_dir`; `home` (may be NULL) replaces a leading "~"
- * or "~/". Fails with GH_INVALID (empty, a NUL, longer than PATH_MAX, too many links) or GH_NOMEM. */
+ * or "~/". Fails with GH_INVALID (empty, a NUL, longer than PATH_MAX, too many links) or GH_NOMEM.
+ */
 GH_MUST_USE enum gh_code gate_path_resolve(const char *text, const char *working_dir,
                                            const char *home, struct gate_path *ret,
                                            struct gh_err *err);

@@ -15,14 +15,14 @@
 struct gate_rules;
 
 struct gate_rules_input {
-    const char *home;               /* the user's home folder, or NULL */
-    const char *xdg_config_home;    /* $XDG_CONFIG_HOME or NULL; ignored unless absolute */
-    const char *xdg_state_home;     /* $XDG_STATE_HOME or NULL */
-    const char *git_config_global;  /* $GIT_CONFIG_GLOBAL or NULL */
-    const char *config_dir;         /* our configuration folder, absolute; always denied */
-    const char *state_dir;          /* our state folder, wherever it lies; always denied */
-    const char *runtime_dir;        /* the folder of our socket, or NULL; always denied */
-    const char *const *entries;     /* configured deny_paths, NULL-ended; may be NULL */
+    const char *home;              /* the user's home folder, or NULL */
+    const char *xdg_config_home;   /* $XDG_CONFIG_HOME or NULL; ignored unless absolute */
+    const char *xdg_state_home;    /* $XDG_STATE_HOME or NULL */
+    const char *git_config_global; /* $GIT_CONFIG_GLOBAL or NULL */
+    const char *config_dir;        /* our configuration folder, absolute; always denied */
+    const char *state_dir;         /* our state folder, wherever it lies; always denied */
+    const char *runtime_dir;       /* the folder of our socket, or NULL; always denied */
+    const char *const *entries;    /* configured deny_paths, NULL-ended; may be NULL */
 };
 
 /* Compile. `base` (may be NULL) is an earlier set whose rules are all kept (a session adds to the
@@ -30,7 +30,8 @@ struct gate_rules_input {
  * there relative entries are refused. *ret is owned by caller (gate_rules_free).
  * Fails with GH_INVALID: "" and "..", a relative entry where none is allowed, an entry with "/" and
  * a glob character other than "**" forms; err->pointer is "/<index>". Fails with GH_NOMEM.
- * An entry that cannot match (bad glob) is kept, never matches, and is reported by gate_rules_each. */
+ * An entry that cannot match (bad glob) is kept, never matches, and is reported by gate_rules_each.
+ */
 GH_MUST_USE enum gh_code gate_rules_new(const struct gate_rules_input *input,
                                         struct gate_rules **ret, struct gh_err *err);
 /* Session rules on top of `base` (borrowed until freed). Entries as above. */
@@ -46,9 +47,10 @@ void gate_rules_free(struct gate_rules *rules);
 const char *gate_rules_denies(const struct gate_rules *rules, const char *path);
 
 /* What a denied descendant of directory `dir` would be: walks the tree (bounded, no links, ignore
- * files not honoured) and returns the first denied path in *ret (owned by caller) or NULL. `*ret_cut`
- * is set when the bound was reached: the caller then treats it as denied. */
-void gate_rules_denies_below(const struct gate_rules *rules, const char *dir, char **ret, bool *ret_cut);
+ * files not honoured) and returns the first denied path in *ret (owned by caller) or NULL.
+ * `*ret_cut` is set when the bound was reached: the caller then treats it as denied. */
+void gate_rules_denies_below(const struct gate_rules *rules, const char *dir, char **ret,
+                             bool *ret_cut);
 
 /* True for the global git configuration in every spelling and place (behaviour.md 1.5.5-6). */
 bool gate_rules_is_global_git(const struct gate_rules *rules, const char *path);
@@ -64,7 +66,7 @@ struct gate_rule_info {
     const char *entry;    /* as written */
     const char *resolved; /* absolute form, or the name pattern */
     const char *source;   /* "built-in", "configuration", "session" */
-    const char *note;     /* "", "matches nothing now", "never matches: bad pattern", "skipped: ..." */
+    const char *note; /* "", "matches nothing now", "never matches: bad pattern", "skipped: ..." */
 };
 /* Call `fn` for each entry, for `doctor`, /v1/config and logs. */
 void gate_rules_each(const struct gate_rules *rules,

@@ -23,16 +23,25 @@ struct http_server;   /* listeners and their threads */
 struct http_exchange; /* one request and the place for its reply */
 struct http_stream;   /* a reply that goes on (server-sent events, exports) */
 
-enum http_method { HTTP_OTHER = 0, HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_PUT, HTTP_PATCH, HTTP_DELETE, HTTP_OPTIONS };
+enum http_method {
+    HTTP_OTHER = 0,
+    HTTP_GET,
+    HTTP_HEAD,
+    HTTP_POST,
+    HTTP_PUT,
+    HTTP_PATCH,
+    HTTP_DELETE,
+    HTTP_OPTIONS
+};
 
 struct http_peer {
-    bool is_unix;   /* came by the unix socket */
-    uid_t uid;      /* peer credentials on unix; (uid_t)-1 on TCP */
-    pid_t pid;      /* peer pid on unix; 0 on TCP */
-    char text[64];  /* "127.0.0.1:40312" or "unix:pid=123,uid=1000"; for audit and logs */
-    char key[48];   /* address without the port, or "unix:UID": what a limiter counts by */
-    uint16_t port;  /* TCP source port, host order; 0 on unix */
-    int family;     /* AF_INET, AF_INET6 or AF_UNIX */
+    bool is_unix;  /* came by the unix socket */
+    uid_t uid;     /* peer credentials on unix; (uid_t)-1 on TCP */
+    pid_t pid;     /* peer pid on unix; 0 on TCP */
+    char text[64]; /* "127.0.0.1:40312" or "unix:pid=123,uid=1000"; for audit and logs */
+    char key[48];  /* address without the port, or "unix:UID": what a limiter counts by */
+    uint16_t port; /* TCP source port, host order; 0 on unix */
+    int family;    /* AF_INET, AF_INET6 or AF_UNIX */
 };
 
 struct http_header {
@@ -54,18 +63,18 @@ typedef enum gh_code http_head_fn(struct http_exchange *x, void *cookie, size_t 
 typedef void http_gone_fn(struct http_exchange *x, void *cookie);
 
 struct http_options {
-    const char *tcp_host;        /* literal address: "127.0.0.1", "::1", ...; NULL: no TCP */
-    uint16_t tcp_port;           /* 0 picks a free one */
-    bool also_v6_loopback;       /* with 127.0.0.1: listen on [::1] too, same port, when possible */
-    const char *unix_path;       /* NULL: no unix socket; made 0600, a dead one is replaced */
-    http_head_fn *head;          /* may be NULL */
-    http_handler_fn *handler;    /* never NULL */
-    void *cookie;                /* for both; borrowed until http_server_free */
-    size_t body_limit;           /* bytes, when `head` sets nothing else */
-    unsigned n_threads;          /* threads per TCP listener; 0: 2 */
-    unsigned max_connections;    /* per listener; 0: sized from RLIMIT_NOFILE */
-    int64_t request_timeout_ms;  /* head and body complete, counted from the first byte */
-    int64_t idle_timeout_ms;     /* keep-alive connection without a request */
+    const char *tcp_host;       /* literal address: "127.0.0.1", "::1", ...; NULL: no TCP */
+    uint16_t tcp_port;          /* 0 picks a free one */
+    bool also_v6_loopback;      /* with 127.0.0.1: listen on [::1] too, same port, when possible */
+    const char *unix_path;      /* NULL: no unix socket; made 0600, a dead one is replaced */
+    http_head_fn *head;         /* may be NULL */
+    http_handler_fn *handler;   /* never NULL */
+    void *cookie;               /* for both; borrowed until http_server_free */
+    size_t body_limit;          /* bytes, when `head` sets nothing else */
+    unsigned n_threads;         /* threads per TCP listener; 0: 2 */
+    unsigned max_connections;   /* per listener; 0: sized from RLIMIT_NOFILE */
+    int64_t request_timeout_ms; /* head and body complete, counted from the first byte */
+    int64_t idle_timeout_ms;    /* keep-alive connection without a request */
 };
 
 /* Bind, listen, start the threads. *ret is owned by caller (http_server_free).
@@ -93,7 +102,8 @@ enum http_method http_method(const struct http_exchange *x);
 const char *http_method_name(const struct http_exchange *x);
 
 /* The path as sent, percent-decoded once, without the query. A path with an encoded or literal NUL,
- * a backslash, "//", "/./", "/../", a control byte, or invalid UTF-8 never reaches the handler (400). */
+ * a backslash, "//", "/./", "/../", a control byte, or invalid UTF-8 never reaches the handler
+ * (400). */
 const char *http_path(const struct http_exchange *x);
 
 /* The first value of query parameter `name` (decoded), or NULL. */
@@ -122,9 +132,9 @@ void *http_user(const struct http_exchange *x);
 /* ---- the reply ---- */
 
 /* Answer once. `body` is taken (emptied); `headers` (may be NULL) are copied. Content-Length, Date,
- * `Traceparent`-independent security headers and Cache-Control: no-store are added; HEAD sends no body; 304 and 204
- * have none. A Content-Type header is the caller's, default application/json. Any thread. `x` is gone
- * afterwards unless the caller is still inside the handler. */
+ * `Traceparent`-independent security headers and Cache-Control: no-store are added; HEAD sends no
+ * body; 304 and 204 have none. A Content-Type header is the caller's, default application/json. Any
+ * thread. `x` is gone afterwards unless the caller is still inside the handler. */
 void http_reply(struct http_exchange *x, int status, struct gh_buf *body,
                 const struct http_header *headers, size_t n_headers);
 

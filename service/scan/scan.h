@@ -17,11 +17,11 @@
 struct scan; /* the compiled phrase list */
 
 struct scan_finding {
-    const char *marker;  /* the phrase, first in list order; static */
-    size_t offset;       /* byte offset in the original text of its first byte */
-    size_t length;       /* bytes of the original it spans */
-    char excerpt[700];   /* original text around it: up to 80 bytes each side widened to character
-                            boundaries, control characters but LF, CR and TAB removed */
+    const char *marker; /* the phrase, first in list order; static */
+    size_t offset;      /* byte offset in the original text of its first byte */
+    size_t length;      /* bytes of the original it spans */
+    char excerpt[700];  /* original text around it: up to 80 bytes each side widened to character
+                           boundaries, control characters but LF, CR and TAB removed */
 };
 
 /* Compile the built-in list. *ret is owned by caller (scan_free). Fails with GH_NOMEM. */

@@ -28,21 +28,28 @@
 struct store;
 struct store_txn;
 
-enum store_kind { STORE_SESSION = 1, STORE_APPROVAL = 2, STORE_IDEMPOTENCY = 3, STORE_GRANT = 4, STORE_META = 5 };
+enum store_kind {
+    STORE_SESSION = 1,
+    STORE_APPROVAL = 2,
+    STORE_IDEMPOTENCY = 3,
+    STORE_GRANT = 4,
+    STORE_META = 5
+};
 
 struct store_doc {
     enum store_kind kind;
-    const char *id;       /* primary key within the kind; at most 400 bytes */
-    const char *session;  /* session id, or "" */
-    const char *ref;      /* a second key to find it by (an approval's decision id), or "" */
-    const char *state;    /* the domain's word, or "" */
-    int64_t created_ms;   /* wall clock */
-    const char *body;     /* JSON */
+    const char *id;      /* primary key within the kind; at most 400 bytes */
+    const char *session; /* session id, or "" */
+    const char *ref;     /* a second key to find it by (an approval's decision id), or "" */
+    const char *state;   /* the domain's word, or "" */
+    int64_t created_ms;  /* wall clock */
+    const char *body;    /* JSON */
 };
 
 struct store_audit {
-    const char *kind;      /* "decision", "approval", "session", "mode", "taint", "auth", "note", "scan", "pruned", ... */
-    int64_t at_ms;         /* wall clock */
+    const char *kind; /* "decision", "approval", "session", "mode", "taint", "auth", "note", "scan",
+                         "pruned", ... */
+    int64_t at_ms;    /* wall clock */
     const char *session;   /* or "" */
     const char *ref;       /* id of what the row is about (dec_..., apr_..., ses_...), or "" */
     int part;              /* part of a decision, from 0 */
@@ -63,18 +70,18 @@ struct store_audit {
 typedef void store_done_fn(enum gh_code code, void *cookie);
 
 struct store_options {
-    const char *dir;        /* folder (exists, ours, 0700); copied */
-    int64_t retain_days;    /* audit rows older than this are pruned; 0: never */
+    const char *dir;     /* folder (exists, ours, 0700); copied */
+    int64_t retain_days; /* audit rows older than this are pruned; 0: never */
 };
 
 struct store_health {
-    bool is_writable;      /* the last commit or probe succeeded */
-    bool is_damaged;       /* opened, but the content cannot be trusted; a person must act */
-    char reason[256];      /* why not writable, "" when it is */
-    int64_t last_commit_ms;/* wall clock of the newest commit, 0 before the first */
-    uint64_t n_rows;       /* audit rows, pruned ones included */
-    uint64_t n_errors;     /* failed commits since the start */
-    uint64_t n_commits;    /* commits since the start */
+    bool is_writable;       /* the last commit or probe succeeded */
+    bool is_damaged;        /* opened, but the content cannot be trusted; a person must act */
+    char reason[256];       /* why not writable, "" when it is */
+    int64_t last_commit_ms; /* wall clock of the newest commit, 0 before the first */
+    uint64_t n_rows;        /* audit rows, pruned ones included */
+    uint64_t n_errors;      /* failed commits since the start */
+    uint64_t n_commits;     /* commits since the start */
 };
 
 /* Open or create the database in `options->dir`, take the writer lock (a second service on the
@@ -99,8 +106,9 @@ void store_txn_free(struct store_txn *txn);
 
 /* Add one step; all strings are copied. No memory marks the transaction failed: store_commit then
  * reports GH_AUDIT. */
-void store_txn_put(struct store_txn *txn, const struct store_doc *doc);     /* insert or replace */
-void store_txn_insert(struct store_txn *txn, const struct store_doc *doc);  /* fails when it exists */
+void store_txn_put(struct store_txn *txn, const struct store_doc *doc); /* insert or replace */
+void store_txn_insert(struct store_txn *txn,
+                      const struct store_doc *doc); /* fails when it exists */
 void store_txn_delete(struct store_txn *txn, enum store_kind kind, const char *id);
 void store_txn_audit(struct store_txn *txn, const struct store_audit *row);
 
@@ -128,15 +136,16 @@ GH_MUST_USE enum gh_code store_get(struct store *store, enum store_kind kind, co
                                    struct store_row *ret, struct gh_err *err);
 
 /* One document by its second key. Fails with GH_NOT_FOUND. */
-GH_MUST_USE enum gh_code store_get_by_ref(struct store *store, enum store_kind kind, const char *ref,
-                                          struct store_row *ret, struct gh_err *err);
+GH_MUST_USE enum gh_code store_get_by_ref(struct store *store, enum store_kind kind,
+                                          const char *ref, struct store_row *ret,
+                                          struct gh_err *err);
 
 struct store_filter {
-    const char *session;     /* exact, or NULL */
+    const char *session;       /* exact, or NULL */
     const char *const *states; /* NULL-ended list, any of; or NULL */
-    bool newest_first;       /* by id, which sorts by creation */
-    const char *after;       /* id of the last row of the page before, or NULL */
-    size_t limit;            /* rows at most */
+    bool newest_first;         /* by id, which sorts by creation */
+    const char *after;         /* id of the last row of the page before, or NULL */
+    size_t limit;              /* rows at most */
 };
 
 /* Call `fn` for each row of a page; `row` is borrowed for the call. */
@@ -147,19 +156,19 @@ GH_MUST_USE enum gh_code store_list(struct store *store, enum store_kind kind,
 
 struct store_audit_filter {
     const char *session, *action, *decision, *by, *tool, *ref, *kind; /* exact, or NULL */
-    const char *text;       /* substring of the body, or NULL */
-    int64_t since_ms;       /* wall clock, inclusive; 0: no bound */
-    int64_t until_ms;       /* wall clock, exclusive; 0: no bound */
+    const char *text; /* substring of the body, or NULL */
+    int64_t since_ms; /* wall clock, inclusive; 0: no bound */
+    int64_t until_ms; /* wall clock, exclusive; 0: no bound */
     bool newest_first;
-    uint64_t after;         /* seq of the last row of the page before; 0: from the start */
-    size_t limit;           /* rows at most; 0: no limit (export) */
+    uint64_t after; /* seq of the last row of the page before; 0: from the start */
+    size_t limit;   /* rows at most; 0: no limit (export) */
 };
 
 struct store_audit_row {
-    uint64_t seq;             /* from 1, without gaps */
-    const char *gateway;      /* id of this store, "gw_..." */
-    struct store_audit row;   /* as written; borrowed for the call */
-    char hash[GH_HEX];        /* chain hash */
+    uint64_t seq;           /* from 1, without gaps */
+    const char *gateway;    /* id of this store, "gw_..." */
+    struct store_audit row; /* as written; borrowed for the call */
+    char hash[GH_HEX];      /* chain hash */
 };
 
 /* Return false to stop. */
@@ -175,11 +184,11 @@ void store_audit_json(const struct store_audit_row *row, struct gh_buf *out);
 
 struct store_verify {
     bool is_ok;
-    uint64_t n_checked;      /* rows walked */
-    uint64_t first_seq;      /* first row present (behind a pruned prefix) */
+    uint64_t n_checked; /* rows walked */
+    uint64_t first_seq; /* first row present (behind a pruned prefix) */
     uint64_t last_seq;
-    uint64_t bad_seq;        /* first bad row; 0 when none */
-    char reason[200];        /* what is wrong with it, "" when nothing */
+    uint64_t bad_seq; /* first bad row; 0 when none */
+    char reason[200]; /* what is wrong with it, "" when nothing */
     char last_hash[GH_HEX];
 };
 

@@ -14,15 +14,15 @@
 struct text_diff {
     size_t added, removed; /* lines */
     bool is_binary;
-    bool is_cut;           /* hunks end before the change does: limits reached */
+    bool is_cut; /* hunks end before the change does: limits reached */
 };
 
 /* Compare `old` and `new` and append a JSON array of hunks to `out`:
  *   [{"old_start":1,"old_lines":3,"new_start":1,"new_lines":4,"header":"@@ ...",
  *     "lines":[{"kind":" "|"+"|"-","old":1|null,"new":1|null,"text":"neutralised, no newline",
  *               "no_newline":true?}]}]
- * with at most `max_lines` lines and 3 lines of context; line texts go through text_neutral, and are cut at 2000
- * characters with "cut":true. Fails with GH_NOMEM. */
+ * with at most `max_lines` lines and 3 lines of context; line texts go through text_neutral, and
+ * are cut at 2000 characters with "cut":true. Fails with GH_NOMEM. */
 GH_MUST_USE enum gh_code text_diff_hunks(const char *old, size_t old_len, const char *new,
                                          size_t new_len, size_t max_lines, struct gh_buf *out,
                                          struct text_diff *ret, struct gh_err *err);
