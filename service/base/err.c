@@ -21,6 +21,7 @@ void gh_assert_failed(const char *cond, const char *file, int line)
     abort();
 }
 
+GH_PRINTF(4, 0)
 static enum gh_code fail(struct gh_err *err, enum gh_code code, const char *pointer,
                          const char *fmt, va_list args)
 {
