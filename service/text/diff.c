@@ -149,10 +149,36 @@ static int take_line(const git_diff_delta *delta, const git_diff_hunk *hunk,
     return 0;
 }
 
+static size_t count_lines(const char *text, size_t len)
+{
+    size_t lines = len > 0 && text[len - 1] != '\n';
+    for (size_t i = 0; i < len; i++) {
+        lines += text[i] == '\n';
+    }
+    return lines;
+}
+
+/* Answer for texts that are too long to compare. */
+static enum gh_code refuse_long(size_t removed, size_t added, struct gh_buf *out,
+                                struct text_diff *ret, struct gh_err *err)
+{
+    gh_buf_puts(out, "[]");
+    if (out->failed) {
+        return gh_fail(err, GH_NOMEM, "no memory for the difference");
+    }
+    *ret = (struct text_diff){.added = added, .removed = removed, .is_cut = true};
+    return GH_OK;
+}
+
 enum gh_code text_diff_hunks(const char *old, size_t old_len, const char *new, size_t new_len,
                              size_t max_lines, struct gh_buf *out, struct text_diff *ret,
                              struct gh_err *err)
 {
+    size_t old_lines = count_lines(old, old_len);
+    size_t new_lines = count_lines(new, new_len);
+    if (old_lines + new_lines > TEXT_DIFF_MAX_LINES) {
+        return refuse_long(old_lines, new_lines, out, ret, err);
+    }
     gh_auto(leave_git) const int users = git_libgit2_init();
     if (users < 0) {
         return gh_fail(err, GH_NOMEM, "the diff library could not be started");

@@ -11,6 +11,10 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+/* Most lines of both texts together. The search for the shortest change is worse than linear, and
+ * the texts come from strangers. */
+#define TEXT_DIFF_MAX_LINES 250000
+
 struct text_diff {
     size_t added, removed; /* lines */
     bool is_binary;
@@ -22,7 +26,8 @@ struct text_diff {
  *     "lines":[{"kind":" "|"+"|"-","old":1|null,"new":1|null,"text":"neutralised, no newline",
  *               "no_newline":true?}]}]
  * with at most `max_lines` lines and 3 lines of context; line texts go through text_neutral, and
- * are cut at 2000 characters with "cut":true. Fails with GH_NOMEM. */
+ * are cut at 2000 characters with "cut":true. Above TEXT_DIFF_MAX_LINES there are no hunks, is_cut
+ * is set and the counts are those of the whole texts. Fails with GH_NOMEM. */
 GH_MUST_USE enum gh_code text_diff_hunks(const char *old, size_t old_len, const char *new,
                                          size_t new_len, size_t max_lines, struct gh_buf *out,
                                          struct text_diff *ret, struct gh_err *err);

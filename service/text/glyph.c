@@ -64,11 +64,10 @@ bool glyph_is_inkless(uint32_t code)
     if (code > ' ' && code < 0x7F) {
         return false;
     }
-    if (is_within(code, drawn_formats, COUNT(drawn_formats))) {
-        return false;
+    if (has_category(code, UC_CATEGORY_MASK_Cc | UC_CATEGORY_MASK_Cf | UC_CATEGORY_MASK_Z)) {
+        return !is_within(code, drawn_formats, COUNT(drawn_formats));
     }
-    return has_category(code, UC_CATEGORY_MASK_Cc | UC_CATEGORY_MASK_Cf | UC_CATEGORY_MASK_Z) ||
-           uc_is_property_default_ignorable_code_point(code) ||
+    return uc_is_property_default_ignorable_code_point(code) ||
            is_within(code, blank_symbols, COUNT(blank_symbols));
 }
 
@@ -122,24 +121,31 @@ static bool is_selector_at_home(const struct glyph_walk *walk, uint32_t next)
     return walk->last >= 0x80 || next == KEYCAP;
 }
 
-static bool is_hidden(const struct glyph_walk *walk, uint32_t code, size_t end)
+/* The characters whose treatment depends on what stands around them. */
+static bool is_contextual_hidden(const struct glyph_walk *walk, uint32_t code, size_t end)
 {
     uint32_t next = 0;
+    if (decode(walk, end, &next) == 0) {
+        next = 0;
+    }
+    return code == ZWNJ || code == ZWJ ? !is_joiner_at_home(walk, code, next)
+                                       : !is_selector_at_home(walk, next);
+}
+
+static bool is_hidden(const struct glyph_walk *walk, uint32_t code, size_t end)
+{
+    if (code < 0x80) {
+        return code < ' ' || code == 0x7F;
+    }
     if (code == ZWNJ || code == ZWJ || code == TEXT_SELECTOR || code == EMOJI_SELECTOR) {
-        if (decode(walk, end, &next) == 0) {
-            next = 0;
-        }
-        return code < TEXT_SELECTOR ? !is_joiner_at_home(walk, code, next)
-                                    : !is_selector_at_home(walk, next);
-    }
-    if (code != ' ' && glyph_is_inkless(code)) {
-        return true;
-    }
-    if (has_category(code, UC_CATEGORY_MASK_Co | UC_CATEGORY_MASK_Cn | UC_CATEGORY_MASK_Cs)) {
-        return true;
+        return is_contextual_hidden(walk, code, end);
     }
     /* A mark without a base would attach itself to whatever stands before the text. */
-    return is_mark(code) && (walk->base == 0 || walk->marks >= MAX_MARKS);
+    if (is_mark(code) && (walk->base == 0 || walk->marks >= MAX_MARKS)) {
+        return true;
+    }
+    return glyph_is_inkless(code) ||
+           has_category(code, UC_CATEGORY_MASK_Co | UC_CATEGORY_MASK_Cn | UC_CATEGORY_MASK_Cs);
 }
 
 static void note_hidden(struct glyph_walk *walk, const struct glyph *glyph)
@@ -163,8 +169,9 @@ static void note_plain(struct glyph_walk *walk, struct glyph *glyph)
     bool is_modifier = walk->is_emoji && uc_is_property_emoji_modifier(code);
     bool is_attached = is_mark(code);
     bool is_second_flag = walk->is_half_flag && is_regional(code);
-    glyph->is_continuation = is_joiner || is_selector || is_modifier || is_attached ||
-                             is_second_flag || walk->last == ZWJ;
+    bool is_joined = walk->last == ZWJ || walk->last == ZWNJ;
+    glyph->is_continuation =
+        is_joiner || is_selector || is_modifier || is_attached || is_second_flag || is_joined;
     walk->is_half_flag = is_regional(code) && !is_second_flag;
     walk->last = code;
     if (is_joiner || is_selector || is_modifier) {
