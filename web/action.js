@@ -89,7 +89,10 @@ export function watchRest(box, note) {
   function count() {
     const line = parseFloat(getComputedStyle(box).lineHeight) || 20;
     const below = Math.floor((box.scrollHeight - box.scrollTop - box.clientHeight) / line);
-    note.textContent = below > 0 ? `\u25bc ${below} more lines of the action: scroll its box` : '';
+    // The line stays when the end is reached: the buttons below it must not move.
+    if (below > 0) note.textContent = `\u25bc ${below} more lines above: scroll the box`;
+    else if (box.scrollHeight > box.clientHeight + line) note.textContent = 'The end is in view.';
+    else note.textContent = '';
   }
   box.addEventListener('scroll', count, { passive: true });
   const observer = new ResizeObserver(count);

@@ -75,8 +75,13 @@ export function makeCard(item, number, env, onDismiss) {
       ),
       ...(changedFrom ? [el('p', { class: 'warn' }, changedText(changedFrom))] : []),
       box,
-      el('div', { class: 'facts' }, ...facts(approval), el('p', { class: 'digest' }, digestText(approval.digest))),
-      ...(controls ? controls.nodes : [watchOnly(box)])
+      // The controls stay in sight within this part only: they never cover the action.
+      el(
+        'div',
+        {},
+        el('div', { class: 'facts' }, ...facts(approval), el('p', { class: 'digest' }, digestText(approval.digest))),
+        ...(controls ? controls.nodes : [watchOnly(box)])
+      )
     );
     if (controls) {
       unwatch = watchRest(box, controls.rest);
@@ -89,7 +94,7 @@ export function makeCard(item, number, env, onDismiss) {
     const rest = el('p', { class: 'rest' });
     unwatch = watchRest(box, rest);
     const line = 'You can watch. To decide, ask for an approver token.';
-    return el('div', { class: 'foot' }, rest, el('p', {}, line));
+    return el('div', { class: 'foot watch' }, rest, el('p', {}, line));
   }
 
   const digestText = (digest) => `Digest ${String(digest).replace(/^sha256-/, '').slice(0, 12)}`;
@@ -125,7 +130,7 @@ export function makeCard(item, number, env, onDismiss) {
     root.setAttribute('tabindex', '-1');
     // The place is kept, so that nothing moves under a pointer on its way to another card.
     root.style.minHeight = `${Math.floor(height)}px`;
-    root.replaceChildren(...receiptView(approval, decision, number, () => onDismiss(handle)));
+    root.replaceChildren(receiptView(approval, decision, number, () => onDismiss(handle)));
     return hadFocus;
   }
 
@@ -142,7 +147,7 @@ export function makeCard(item, number, env, onDismiss) {
     if (settle(null)) env.focusAfter(handle);
     try {
       const decision = await env.api.decision(approval.session, approval.decision);
-      root.replaceChildren(...receiptView(approval, decision, number, () => onDismiss(handle)));
+      root.replaceChildren(receiptView(approval, decision, number, () => onDismiss(handle)));
     } catch {
       // The receipt without the reason is still right.
     }

@@ -38,6 +38,7 @@ export function makeControls(card, env) {
   const offered = approval.offered || ['allow', 'deny'];
   const row = el('div', { class: 'row' }, deny, extend);
   if (offered.includes('allow_always')) row.append(...alwaysControls());
+  row.append(status);
   if (offered.includes('allow')) row.append(allow);
 
   function alwaysControls() {
@@ -151,7 +152,7 @@ export function makeControls(card, env) {
         el('label', { for: `reply-${card.number}` }, 'Reply to the agent (optional)'),
         reply
       ),
-      el('div', { class: 'foot' }, rest, error, status, row),
+      el('div', { class: 'foot' }, rest, error, row),
     ],
     rest,
     arm,

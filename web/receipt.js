@@ -8,7 +8,9 @@ export function receiptView(approval, decision, number, onDismiss) {
   const { title } = actionOf(approval);
   const when = approval.settled_at && clock(approval.settled_at);
   const shown = visibleLine(approval.display?.text);
-  return [
+  return el(
+    'div',
+    { class: 'receipt' },
     el(
       'p',
       { class: good ? 'outcome good' : 'outcome' },
@@ -24,6 +26,6 @@ export function receiptView(approval, decision, number, onDismiss) {
     ),
     note && el('p', { class: 'note' }, note),
     approval.feedback && el('p', { class: 'reply' }, 'Reply: ', visible(approval.feedback)),
-    button('Dismiss', { class: 'plain', 'aria-label': `Dismiss, request ${number}` }, onDismiss),
-  ].filter(Boolean);
+    button('Dismiss', { class: 'plain', 'aria-label': `Dismiss, request ${number}` }, onDismiss)
+  );
 }
