@@ -1,4 +1,4 @@
-/* config: the service's settings, one table in config.c. libcyaml ends here.
+/* config: the service's settings, one table in table.c. libcyaml ends here.
  *
  * Source of the keys: decisions.md "Configuration and start". An unknown key, a wrong type or a bad
  * value is refused with file, line and key. A loaded configuration is immutable. Threads: any.
@@ -18,21 +18,21 @@ enum config_optin { CONFIG_NO = 0, CONFIG_YES, CONFIG_CONTAINED };
 struct config_command {
     char *name; /* unique */
     char *program;
-    char **args;          /* NULL-ended; may be NULL */
+    char **args;          /* NULL-ended, never NULL */
     int64_t timeout_secs; /* 300 when not set */
-    char **env;           /* "K=V", NULL-ended; may be NULL */
+    char **env;           /* "K=V", NULL-ended, never NULL */
 };
 
 struct config_agent {
     char *name;
     bool rewrite;
-    int64_t timeout_s;
+    int64_t timeout_s; /* 0 when not set */
 };
 
 struct config_notify {
     char *url;
-    char *secret;  /* never shown */
-    char **events; /* NULL-ended */
+    char *secret;  /* never shown; may be NULL */
+    char **events; /* NULL-ended, never NULL; empty: all */
 };
 
 struct config {
@@ -46,7 +46,7 @@ struct config {
         enum config_optin allow_unix_sockets;          /* default contained */
         enum config_optin allow_leaving_process_group; /* default contained */
         bool share_system_tmp;                         /* default false */
-        char **extra_read_paths;                       /* NULL-ended, never NULL */
+        char **extra_read_paths;                       /* absolute; NULL-ended, never NULL */
         char *network;      /* "unrestricted", "none", "loopback", "tcp_ports" */
         int64_t *tcp_ports; /* n_tcp_ports of them */
         size_t n_tcp_ports;
@@ -67,7 +67,7 @@ struct config {
         int64_t max_pending_per_session; /* default 64 */
     } asks;
     struct {
-        char **allow_wide; /* NULL-ended, never NULL */
+        char **allow_wide; /* absolute; NULL-ended, never NULL */
     } sessions;
     struct {
         char *tcp;               /* "127.0.0.1:7717"; "" switches TCP off */
@@ -104,6 +104,23 @@ struct config {
 GH_MUST_USE enum gh_code config_load(const char *path, bool may_be_missing, struct config **ret,
                                      struct gh_err *err);
 void config_free(struct config *config);
+
+/* As config_load, for a text already read; `file` is the name for messages. */
+GH_MUST_USE enum gh_code config_parse(const char *file, const char *data, size_t len,
+                                      struct config **ret, struct gh_err *err);
+
+struct config_tcp {
+    char host[64]; /* "127.0.0.1", "::1" or "localhost" */
+    uint16_t port; /* 0: any free one */
+    bool is_v6;
+    bool is_loopback;
+};
+
+/* Take HOST:PORT apart, by the rules of listen.tcp: [addr]:port for IPv6, literal addresses or
+ * "localhost" only, beyond loopback only when allowed. Fails with GH_CONFIG; the detail is the
+ * sentence alone. */
+GH_MUST_USE enum gh_code config_tcp_parse(const char *text, bool allow_non_loopback,
+                                          struct config_tcp *ret, struct gh_err *err);
 
 /* The line in `path` of permissions.deny_paths entry `index`, or 0. */
 int config_deny_line(const char *path, size_t index);
