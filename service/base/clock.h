@@ -20,7 +20,8 @@ int64_t gh_clock_wall_ms(void);
 /* Write `wall_ms` as RFC 3339 UTC with milliseconds. */
 void gh_clock_format(int64_t wall_ms, char out[GH_CLOCK_TEXT]);
 
-/* Parse RFC 3339 (offset or Z, fraction optional). Returns -1 when it is not one. */
+/* Parse RFC 3339 (offset or Z, fraction optional). Returns -1 when it is not one or lies before
+ * 1970. */
 int64_t gh_clock_parse(const char *text);
 
 /* Write the kernel's boot id, or "unknown" (which equals no stored id) when it cannot be read. */
