@@ -68,6 +68,7 @@ static void put_before(char path[NODE_PATH], const char *step)
 /* libcyaml reports by log lines only: "Load: Unexpected key: K", then a backtrace of "in mapping
  * field 'K' (line: L, column: C)" and "in sequence entry 'N' (...)"; its N is not reliable, its
  * lines are. Values of the file are never kept. */
+GH_PRINTF(3, 0)
 static void note_complaint(cyaml_log_t level, void *ctx, const char *fmt, va_list args)
 {
     struct complaint *complaint = ctx;
