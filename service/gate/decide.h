@@ -51,7 +51,8 @@ struct gate_verdict gate_decide(const struct gate_case *facts);
 int gate_explain(const struct gate_case *facts, struct gate_step steps[GATE_N_TIERS],
                  struct gate_verdict *ret);
 
-/* The stricter of two verdicts (deny > ask > allow); `a` when equal. */
+/* The stricter of two verdicts (deny > ask once only > ask > allow, either kind); `a` when equal.
+ * An ask that may not be remembered counts as stricter, so that folding keeps the smaller offer. */
 const struct gate_verdict *gate_stricter(const struct gate_verdict *a,
                                          const struct gate_verdict *b);
 

@@ -16,7 +16,8 @@ bool gitmeta_is_git_name(const char *path);
 
 /* Where the repository of a session keeps its state, outside ".git" names too. */
 struct gitmeta_dirs {
-    char *top;     /* work tree root, or NULL when there is no repository; owned */
+    char *top;     /* work tree root, or NULL when there is none (no repository, or a bare one);
+                      owned */
     char *git_dir; /* absolute, canonical; owned */
     char *common;  /* absolute, canonical; owned */
     char *hooks;   /* effective core.hooksPath, or NULL when it is the default; owned */
@@ -24,13 +25,18 @@ struct gitmeta_dirs {
 void gitmeta_dirs_fini(struct gitmeta_dirs *dirs);
 
 /* Find the repository of `working_dir` (".git" folder or file, commondir, core.hooksPath from the
- * repository's and the global configuration). No repository is not an error: all NULL.
- * Fails with GH_NOMEM. */
+ * repository's and the global configuration, plain includes followed). No repository is not an
+ * error: all NULL. Fails with GH_NOMEM. */
 GH_MUST_USE enum gh_code gitmeta_find(const char *working_dir, const char *home,
                                       struct gitmeta_dirs *ret, struct gh_err *err);
 
+/* True when `path` is a bare repository, or a folder inside the work tree that holds one of them:
+ * moving or deleting it moves or deletes them, and something else can be put in its place. */
+bool gitmeta_holds(const struct gitmeta_dirs *dirs, const char *path);
+
 /* True when `path` is at or below one of them, or named like git metadata. A bare repository's own
- * folder (HEAD, objects/, refs/ beside each other) counts when `path` lies in one. */
+ * folder (HEAD, objects/, refs/ beside each other) counts when `path` lies in one, or below
+ * a name that git uses there; the folder itself is for gitmeta_holds. */
 bool gitmeta_touches(const struct gitmeta_dirs *dirs, const char *path);
 
 #endif

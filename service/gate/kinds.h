@@ -7,6 +7,8 @@
 
 #include <stdbool.h>
 
+#include "base/buf.h"
+
 enum gate_action {
     GATE_ACTION_NONE = 0, /* not an action: denied */
     GATE_READ,
@@ -98,8 +100,14 @@ const char *gate_tier_name(enum gate_tier tier);
 const char *gate_by_name(enum gate_by by);
 const char *gate_reason_code(enum gate_reason reason);
 
-/* The sentence for the model. Static; may hold one %s (the detail: entry, source, ...). */
+/* The sentence for the model. Static; holds one %s exactly when gate_reason_takes_detail. Details:
+ * deny_path the entry, autonomous_boundary the working directory, autonomous_refused the action's
+ * name, tainted the source, operand_changed the file, checkpoint_failed why; the rest take none. */
 const char *gate_reason_text(enum gate_reason reason);
+bool gate_reason_takes_detail(enum gate_reason reason);
+
+/* Append the sentence with `detail` (may be NULL) in its place. */
+void gate_reason_put(enum gate_reason reason, const char *detail, struct gh_buf *out);
 
 /* The enum of a name, or the zero value when it is none (for gate_mode_find: false). */
 enum gate_action gate_action_find(const char *name);

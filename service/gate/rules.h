@@ -52,15 +52,24 @@ const char *gate_rules_denies(const struct gate_rules *rules, const char *path);
 void gate_rules_denies_below(const struct gate_rules *rules, const char *dir, char **ret,
                              bool *ret_cut);
 
+/* The same for a folder that is about to become `to`: a descendant that is denied where it lies or
+ * where it would lie counts. */
+void gate_rules_denies_moved(const struct gate_rules *rules, const char *dir, const char *to,
+                             char **ret, bool *ret_cut);
+
 /* True for the global git configuration in every spelling and place (behaviour.md 1.5.5-6). */
 bool gate_rules_is_global_git(const struct gate_rules *rules, const char *path);
 
 /* The reason (static sentence) a file runs code later (behaviour.md 1.10), or NULL. */
 const char *gate_rules_runs_later(const struct gate_rules *rules, const char *path);
 
-/* True for agents' own settings and hook files below any directory or the home
- * (agent-protocols.md 0.5) and for a project's gatehouse file. */
+/* True for agents' own settings and hook files below any directory or the home and for a project's
+ * gatehouse file. ASCII case does not matter. */
 bool gate_rules_is_gate_config(const struct gate_rules *rules, const char *path);
+
+/* True for a folder that such files live in (".claude", ".github/copilot"): moving or deleting it
+ * moves or deletes them. */
+bool gate_rules_holds_gate_config(const struct gate_rules *rules, const char *path);
 
 struct gate_rule_info {
     const char *entry;    /* as written */
