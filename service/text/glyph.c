@@ -93,6 +93,12 @@ static bool joins_back(uint32_t code)
     return type == UC_JOINING_TYPE_D || type == UC_JOINING_TYPE_R;
 }
 
+/* The emoji blocks have places that are reserved: emoji by property, and yet unassigned. */
+static bool is_drawn_emoji(uint32_t code)
+{
+    return uc_is_property_extended_pictographic(code) && !has_category(code, UC_CATEGORY_MASK_Cn);
+}
+
 /* Whether a zero width joiner or non-joiner is part of the writing here: behind a virama, where it
  * breaks or forces a cursive connection, before a virama, and between the parts of an emoji. */
 static bool is_joiner_at_home(const struct glyph_walk *walk, uint32_t code, uint32_t next)
@@ -108,8 +114,9 @@ static bool is_joiner_at_home(const struct glyph_walk *walk, uint32_t code, uint
     if (code == ZWNJ) {
         return forward && back;
     }
-    return forward != back || (walk->is_emoji && uc_is_property_extended_pictographic(next)) ||
-           (next != 0 && uc_combining_class(next) == CLASS_VIRAMA);
+    bool is_before_virama = next != 0 && uc_combining_class(next) == CLASS_VIRAMA;
+    return forward != back || (walk->is_emoji && is_drawn_emoji(next)) ||
+           (is_before_virama && walk->marks < MAX_MARKS);
 }
 
 /* An emoji or text selector right behind a character that has both forms. */
