@@ -1,10 +1,9 @@
-"""An exported name starts with its folder's or its file's name; base uses gh_."""
+"""An exported name starts with its folder's name or that of a file in it (in the singular or the
+plural), so that a reader knows where to look; base uses gh_."""
 import re
 import subprocess
 from pathlib import Path
 
-# Nouns that a folder owns beside its own name and its files'.
-NOUNS = {"base": {"gh"}}
 # Never a prefix of ours: the libraries own them.
 LIBRARIES = {"json", "git", "curl", "sqlite3", "seccomp", "MHD", "cyaml", "sodium"}
 
@@ -25,11 +24,17 @@ def exported(path):
             yield source, row.group(1)
 
 
-def owner_prefixes(module, source):
-    stem = Path(source).stem
+def nouns(stem):
+    """rules_names -> rules_names, rules, rule."""
+    first = stem.split("_")[0]
+    return {stem, first, first.removesuffix("s"), first + "s"}
+
+
+def owned_prefixes(tree, module):
     if module == "base":
-        return NOUNS["base"]
-    return {module, stem} | NOUNS.get(module, set())
+        return {"gh"}
+    stems = {Path(n).stem for n in tree.files(".c", ".h", below=(f"service/{module}/",))}
+    return {module}.union(*map(nouns, stems))
 
 
 def check(tree):
@@ -39,14 +44,13 @@ def check(tree):
     modules = {m for m, _ in objects}
     found = []
     for module, path in objects:
+        mine = owned_prefixes(tree, module)
         for source, name in exported(path):
-            mine = owner_prefixes(module, source)
+            where, first = f"service/{module}/{source}: {name}", name.split("_")[0]
             if not any(name == p or name.startswith(p + "_") for p in mine):
-                found.append(f"service/{module}/{source}: {name} must start with "
-                             f"{' or '.join(sorted(p + '_' for p in mine))}")
-            first = name.split("_")[0]
+                found.append(f"{where} starts with no name of its folder or of a file in it")
             if first in LIBRARIES or first in modules - {module}:
-                found.append(f"service/{module}/{source}: {name} looks like {first}'s")
+                found.append(f"{where} looks like {first}'s")
     return found
 
 
@@ -54,12 +58,13 @@ GOOD = {
     "service/base/json.c": "int gh_json_parse(void) { return 0; }\nstatic int parse(void);\n"
                            "int gh_x(void) { return parse(); }\nstatic int parse(void) { return 1; }\n",
     "service/http/router.c": "int http_serve(void) { return 0; }\nint router_match;\n",
+    "service/http/rules_names.c": "int rule_of(void) { return 0; }\nint rules_n(void) { return 1; }\n",
 }
 BAD = [
-    ("no prefix", {"service/http/a.c": "int serve(void) { return 0; }\n"}, "serve must start"),
+    ("no prefix", {"service/http/a.c": "int serve(void) { return 0; }\n"}, "serve starts with no"),
     ("a prefix without its underscore", {"service/http/a.c": "int https(void) { return 0; }\n"},
-     "https must start"),
-    ("base without gh_", {"service/base/buf.c": "int buf_put(void) { return 0; }\n"}, "buf_put must"),
+     "https starts with no"),
+    ("base without gh_", {"service/base/buf.c": "int buf_put(void) { return 0; }\n"}, "buf_put starts"),
     ("a library's", {"service/http/json.c": "int json_x(void) { return 0; }\n"}, "looks like json's"),
     ("another module's", {"service/http/base.c": "int base_x(void) { return 0; }\n"},
      "looks like base's"),
