@@ -58,8 +58,11 @@ typedef void http_handler_fn(struct http_exchange *x, void *cookie);
 typedef enum gh_code http_head_fn(struct http_exchange *x, void *cookie, size_t *ret_body_limit,
                                   struct gh_err *err);
 
-/* The client closed its connection while the exchange was held. Called at most once, on a thread of
- * the server, never with a lock of the server held. The exchange still needs its reply. */
+/* The client closed its connection (or its sending half) while the exchange was held. Called at
+ * most once, on a thread of the server, never with a lock of the server held. The exchange still
+ * needs its reply. A reply on another thread at the same moment may overlap with the call: `x`, its
+ * path, query, trace id and user stay valid until the call returns, its headers and peer do not,
+ * and of two replies the second is dropped. */
 typedef void http_gone_fn(struct http_exchange *x, void *cookie);
 
 struct http_options {
@@ -119,6 +122,9 @@ const char *http_header(const struct http_exchange *x, const char *name);
 /* The whole body (NUL-terminated behind its end), "" when there is none. */
 const char *http_body(const struct http_exchange *x, size_t *ret_len);
 
+/* Free the body: for an exchange that is held and has been parsed. */
+void http_body_drop(struct http_exchange *x);
+
 const struct http_peer *http_peer(const struct http_exchange *x);
 
 /* The W3C trace id: taken from a valid `traceparent`, else fresh; 32 hex digits. */
@@ -162,6 +168,14 @@ GH_MUST_USE bool http_stream_send(struct http_stream *stream, const void *data, 
 
 /* Bytes queued and not yet handed to the kernel. */
 size_t http_stream_backlog(const struct http_stream *stream);
+
+/* Call `fn` once when the client is gone or the stream is over, on a thread of the server, with no
+ * lock of the server held. `fn` may close the stream. A close on another thread at the same moment
+ * may overlap with the call; the stream itself stays valid until `fn` returns. False when the
+ * client is gone already: then `fn` is not called. */
+GH_MUST_USE bool http_stream_on_gone(struct http_stream *stream,
+                                     void (*fn)(struct http_stream *stream, void *cookie),
+                                     void *cookie);
 
 /* End the stream after what is queued; the handle is gone. */
 void http_stream_close(struct http_stream *stream);
