@@ -11,6 +11,7 @@ HOMES = {
     "git2": ("service/text/", "service/gate/", "service/checkpoint/"),
     "curl/": ("service/cli/client.c",),
     "cyaml/": ("service/config/",),
+    "yaml.h": ("service/config/",),
     "jansson.h": ("service/base/json.c",),
     "sodium": ("service/base/id.c",),
     "uni": ("service/text/",),
