@@ -1,0 +1,229 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/call.h"
+#include "cli/commands.h"
+
+static int run_sessions(int argc, char **argv);
+static int run_mode(int argc, char **argv);
+static int run_taint(int argc, char **argv);
+static int run_grants(int argc, char **argv);
+
+const struct cli_command cli_cmd_sessions = {
+    .name = "sessions",
+    .summary = "list the agents' sessions",
+    .help = "gatehouse sessions [--state active|ended] [--json]\n\n"
+            "  gatehouse sessions\n"
+            "  gatehouse sessions --state active\n",
+    .run = run_sessions,
+};
+
+const struct cli_command cli_cmd_mode = {
+    .name = "mode",
+    .summary = "change a session's mode",
+    .help = "gatehouse mode SESSION act|plan|autonomous\n\n"
+            "  gatehouse mode k3v9x2ab plan          look, do not touch\n"
+            "  gatehouse mode k3v9x2ab act           ask before each change\n"
+            "  gatehouse mode k3v9x2ab autonomous    no questions: allow by rule or deny\n",
+    .run = run_mode,
+};
+
+const struct cli_command cli_cmd_taint = {
+    .name = "taint",
+    .summary = "clear a session's taint",
+    .help = "gatehouse taint clear SESSION\n\n"
+            "  gatehouse taint clear k3v9x2ab\n\n"
+            "A session is tainted when it read a text with planted instructions; look at the\n"
+            "text before you clear it.\n",
+    .run = run_taint,
+};
+
+const struct cli_command cli_cmd_grants = {
+    .name = "grants",
+    .summary = "list or revoke what a session may always do",
+    .help = "gatehouse grants [list|revoke] SESSION [GRANT]\n\n"
+            "  gatehouse grants k3v9x2ab\n"
+            "  gatehouse grants revoke k3v9x2ab grt_0f3k...\n"
+            "  gatehouse grants revoke k3v9x2ab             all of them\n",
+    .run = run_grants,
+};
+
+/* Parse, connect as the approver and find the session operand `at` names. */
+static int begin(struct cli *cli, int argc, char **argv, const struct cli_syntax *syntax,
+                 size_t session_at, char ret_id[64])
+{
+    int code = cli_begin(cli, argc, argv, syntax);
+    if (code == CLI_GO_ON) {
+        code = cli_connect(cli, CLI_AS_APPROVER);
+    }
+    return code == CLI_GO_ON
+               ? cli_resolve(cli, "/v1/sessions", "ses", cli->args.rest[session_at], ret_id)
+               : code;
+}
+
+/* Send a change and print `done`, or the service's JSON. */
+static int change(struct cli *cli, const struct cli_request *request, const char *done)
+{
+    gh_auto(cli_answer_fini) struct cli_answer answer = {0};
+    int code = cli_send(cli, request, &answer);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (cli->args.json) {
+        return cli_print_json(cli, &answer);
+    }
+    cli_out_puts(&cli->out, done);
+    return cli_finish(cli, CLI_DONE);
+}
+
+static void print_sessions(struct cli_out *out, const struct json_t *items)
+{
+    cli_out_style(out, CLI_BOLD);
+    cli_out_puts(out, "ID       STATE  MODE       OPEN ! AGENT          FOLDER\n");
+    cli_out_style(out, CLI_PLAIN);
+    for (size_t i = 0; i < gh_json_len(items); i++) {
+        char n_pending[24];
+        const struct json_t *item = gh_json_at(items, i);
+        snprintf(n_pending, sizeof n_pending, "%lld",
+                 (long long)gh_json_number(gh_json_get(item, "pending"), 0));
+        cli_out_cell(out, cli_short_id(cli_str(item, "id", "?")), CLI_SHORT_ID);
+        cli_out_cell(out, cli_str(item, "state", "-"), 6);
+        cli_out_cell(out, cli_str(item, "mode", "-"), 10);
+        cli_out_cell(out, n_pending, 4);
+        cli_out_cell(out, gh_json_true(gh_json_get(item, "tainted")) ? "!" : "", 1);
+        cli_out_cell(out, cli_str(item, "agent", "-"), 14);
+        cli_out_last(out, cli_str(item, "working_dir", "-"), 49);
+    }
+}
+
+static int run_sessions(int argc, char **argv)
+{
+    gh_auto(cli_fini) struct cli cli;
+    const char *state = NULL;
+    const struct cli_opt opts[] = {{"--state", CLI_OPT_TEXT, &state}, {NULL, CLI_OPT_END, NULL}};
+    gh_auto(gh_buf_fini) struct gh_buf path = GH_BUF_INIT;
+    gh_auto(cli_answer_fini) struct cli_answer answer = {0};
+    int code = cli_begin(&cli, argc, argv, &(struct cli_syntax){opts, 0, 0});
+    if (code == CLI_GO_ON && state != NULL && strcmp(state, "active") != 0 &&
+        strcmp(state, "ended") != 0) {
+        return cli_usage(&cli, "--state takes active or ended.");
+    }
+    if (code == CLI_GO_ON) {
+        code = cli_connect(&cli, CLI_AS_APPROVER);
+    }
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    gh_buf_puts(&path, "/v1/sessions?limit=1000");
+    cli_query(&path, "state", state);
+    code = cli_get(&cli, gh_buf_str(&path), &answer);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (cli.args.json) {
+        return cli_print_json(&cli, &answer);
+    }
+    print_sessions(&cli.out, gh_json_get(answer.json, "items"));
+    return cli_finish(&cli, CLI_DONE);
+}
+
+static int run_mode(int argc, char **argv)
+{
+    static const char *const modes[] = {"act", "plan", "autonomous"};
+    gh_auto(cli_fini) struct cli cli;
+    char id[64] = "";
+    char path[96];
+    char body[48];
+    size_t i = 0;
+    int code = begin(&cli, argc, argv, &(struct cli_syntax){NULL, 2, 2}, 0, id);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    while (i < 3 && strcmp(modes[i], cli.args.rest[1]) != 0) {
+        i++;
+    }
+    if (i == 3) {
+        return cli_usage(&cli, "The mode is act, plan or autonomous.");
+    }
+    snprintf(path, sizeof path, "/v1/sessions/%s", id);
+    snprintf(body, sizeof body, "{\"mode\":\"%s\"}", modes[i]);
+    const struct cli_request request = {.method = "PATCH", .path = path, .body = body};
+    return change(&cli, &request, "The mode is changed.\n");
+}
+
+static int run_taint(int argc, char **argv)
+{
+    gh_auto(cli_fini) struct cli cli;
+    char id[64] = "";
+    char path[96];
+    int code = begin(&cli, argc, argv, &(struct cli_syntax){NULL, 2, 2}, 1, id);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (strcmp(cli.args.rest[0], "clear") != 0) {
+        return cli_usage(&cli, "The word behind taint is clear.");
+    }
+    snprintf(path, sizeof path, "/v1/sessions/%s/taint", id);
+    const struct cli_request request = {.method = "DELETE", .path = path};
+    return change(&cli, &request, "The taint is cleared.\n");
+}
+
+static void print_grants(struct cli_out *out, const struct json_t *items)
+{
+    if (gh_json_len(items) == 0) {
+        cli_out_puts(out, "The session has no grants.\n");
+        return;
+    }
+    for (size_t i = 0; i < gh_json_len(items); i++) {
+        cli_out_tree(out, gh_json_at(items, i));
+        cli_out_puts(out, "\n");
+    }
+}
+
+static int list_grants(struct cli *cli, const char *path)
+{
+    gh_auto(cli_answer_fini) struct cli_answer answer = {0};
+    int code = cli_get(cli, path, &answer);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (cli->args.json) {
+        return cli_print_json(cli, &answer);
+    }
+    print_grants(&cli->out, gh_json_get(answer.json, "items"));
+    return cli_finish(cli, CLI_DONE);
+}
+
+static int run_grants(int argc, char **argv)
+{
+    gh_auto(cli_fini) struct cli cli;
+    char id[64] = "";
+    gh_auto(gh_buf_fini) struct gh_buf path = GH_BUF_INIT;
+    int code = cli_begin(&cli, argc, argv, &(struct cli_syntax){NULL, 1, 3});
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    bool is_revoke = strcmp(cli.args.rest[0], "revoke") == 0;
+    size_t skip = is_revoke || strcmp(cli.args.rest[0], "list") == 0 ? 1 : 0;
+    size_t n = cli.args.n_rest - skip;
+    if (n == 0 || n > (is_revoke ? 2U : 1U)) {
+        return cli_usage(&cli, "A session is needed, and for revoke at most one grant.");
+    }
+    code = cli_connect(&cli, CLI_AS_APPROVER);
+    if (code == CLI_GO_ON) {
+        code = cli_resolve(&cli, "/v1/sessions", "ses", cli.args.rest[skip], id);
+    }
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    gh_buf_printf(&path, "/v1/sessions/%s/grants", id);
+    if (!is_revoke) {
+        return list_grants(&cli, gh_buf_str(&path));
+    }
+    if (n == 2) {
+        gh_buf_putc(&path, '/');
+        cli_segment(&path, cli.args.rest[skip + 1]);
+    }
+    const struct cli_request request = {.method = "DELETE", .path = gh_buf_str(&path)};
+    return change(&cli, &request, "Revoked.\n");
+}
