@@ -55,10 +55,24 @@ function fileView(file) {
   ];
 }
 
-function targetDir(approval) {
+// Where it happens: the folder of a command, the whole path of a file.
+function placesOf(approval) {
   const parts = approval.parts?.length ? approval.parts : [approval];
-  const dirs = new Set(parts.map((part) => part.target?.cwd).filter(Boolean));
-  return [...dirs];
+  const shown = parts.map(({ target }) => {
+    if (target?.path) return `at ${target.path}`;
+    if (target?.from) return `from ${target.from} to ${target.to}`;
+    const cwd = target?.cwd || approval.display?.cwd;
+    return cwd ? `in ${cwd}` : '';
+  });
+  return [...new Set(shown)].filter(Boolean).map(visibleLine);
+}
+
+// A command's words, each marked as one, so that a blank inside a word shows as such.
+function wordsOf(display) {
+  const text = visible(display?.text);
+  const words = (display?.words || []).map(visible);
+  if (words.join(' ') !== text) return [text];
+  return words.flatMap((word, i) => [i ? ' ' : '', el('span', { class: 'word' }, word)]);
 }
 
 // One scrolling box; its text is all there, however long.
@@ -72,10 +86,8 @@ export function actionView(approval) {
     translate: 'no',
     dir: 'ltr',
   });
-  box.append(el('pre', {}, visible(display?.text)));
-  for (const dir of targetDir(approval)) {
-    box.append(el('p', { class: 'where' }, 'in ', el('code', {}, visibleLine(dir))));
-  }
+  box.append(el('pre', {}, ...wordsOf(display)));
+  for (const place of placesOf(approval)) box.append(el('p', { class: 'where' }, place));
   if (preview?.files?.length) {
     for (const file of preview.files) box.append(...fileView(file).filter(Boolean));
   } else if (preview?.text) {
@@ -106,7 +118,7 @@ export function alwaysView(approval) {
     'div',
     { class: 'covers', dir: 'ltr', translate: 'no' },
     el('p', {}, 'From now on, without asking, in this session, exactly:'),
-    el('pre', { tabindex: 0 }, visible(approval.display?.text)),
-    ...targetDir(approval).map((dir) => el('p', {}, 'in ', el('code', {}, visibleLine(dir))))
+    el('pre', { tabindex: 0 }, ...wordsOf(approval.display)),
+    ...placesOf(approval).map((place) => el('p', { class: 'where' }, place))
   );
 }

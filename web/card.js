@@ -69,7 +69,9 @@ export function makeCard(item, number, env, onDismiss) {
         el(
           'p',
           { class: 'meta' },
-          `${title} \u00b7 ${visibleLine(approval.agent)} \u00b7 request ${number} \u00b7 `,
+          [title, visibleLine(approval.agent), visibleLine(approval.working_dir), `request ${number}`, '']
+            .filter((text, i, all) => text || i === all.length - 1)
+            .join(' \u00b7 '),
           el('time', { datetime: approval.created_at }, clock(approval.created_at))
         )
       ),
@@ -145,6 +147,7 @@ export function makeCard(item, number, env, onDismiss) {
     }
     if (old.state !== 'pending') return;
     if (settle(null)) env.focusAfter(handle);
+    if (approval.code && !approval.state.startsWith('allowed')) return;
     try {
       const decision = await env.api.decision(approval.session, approval.decision);
       root.replaceChildren(receiptView(approval, decision, number, () => onDismiss(handle)));

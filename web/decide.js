@@ -6,6 +6,7 @@ import { alwaysView } from './action.js';
 const ARM_MS = 600; // a click that was meant for something else must not allow
 const SLOW_MS = 5000;
 const EXTEND_S = 300;
+const FIXED = 'It cannot be extended: the agent itself does not wait longer.';
 
 // `card`: { approval(), deadline(), number, changed() }; `env`: { api, state, sync }.
 export function makeControls(card, env) {
@@ -129,14 +130,17 @@ export function makeControls(card, env) {
   }
 
   function more(pressed) {
-    const { id, expires_at: before } = card.approval();
+    const { id, extendable } = card.approval();
+    const before = card.deadline();
+    if (extendable === false) {
+      error.textContent = FIXED;
+      return undefined;
+    }
     return during(async () => {
       try {
         await api.extend(id, EXTEND_S);
         await sync.touch(id);
-        if (card.approval().expires_at === before) {
-          error.textContent = 'It cannot be extended: the agent itself does not wait longer.';
-        }
+        if (card.deadline() < before + 1000) error.textContent = FIXED;
       } catch (failure) {
         refused(failure, pressed);
         await sync.touch(id);

@@ -98,6 +98,8 @@ export function makeSync(api, state) {
     },
     // Resolves when the approval was read again, or could not be.
     touch(id) {
+      const known = state.items.get(id);
+      if (known && known.approval.state !== 'pending') return Promise.resolve();
       return new Promise((resolve) => {
         changed.set(id, [...(changed.get(id) || []), resolve]);
         kick(GATHER_MS);
