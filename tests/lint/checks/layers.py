@@ -16,7 +16,7 @@ HOMES = {
     "sodium": ("service/base/id.c",),
     "uni": ("service/text/",),
     "seccomp.h": ("confine/",),
-    "linux/landlock.h": ("confine/",),
+    "linux/landlock.h": ("confine/", "service/cli/doctor_kernel.c"),
 }
 # "uni" stands for libunistring's headers; this one is the system's.
 SYSTEM = {"unistd.h"}
@@ -53,7 +53,7 @@ def refuse_library(name, header):
         return None
     for prefix, homes in HOMES.items():
         if header.startswith(prefix) and not name.startswith(homes):
-            return f"this library ends in {' or '.join(homes)}"
+            return f"its place is {' or '.join(homes)}"
     return None
 
 
@@ -90,9 +90,9 @@ BAD = [
     ("a header that is not there", {"service/core/a.c": '#include "core/none.h"\n'}, "no such header"),
     ("a module without a layer", {"service/new/a.c": '#include "base/err.h"\n'}, "has no layer"),
     ("confine uses the service", {"confine/b.c": '#include "base/err.h"\n'}, "stands alone"),
-    ("SQL outside the store", {"service/core/a.c": "#  include <sqlite3.h>\n"}, "this library"),
-    ("jansson outside json.c", {"service/base/a.c": "#include <jansson.h>\n"}, "this library"),
-    ("libunistring elsewhere", {"service/gate/a.c": "#include <unictype.h>\n"}, "this library"),
-    ("HTTP library in the core", {"service/core/a.h": "#include <microhttpd.h>\n"}, "this library"),
-    ("Landlock in the service", {"service/api/a.c": "#include <linux/landlock.h>\n"}, "this library"),
+    ("SQL outside the store", {"service/core/a.c": "#  include <sqlite3.h>\n"}, "its place"),
+    ("jansson outside json.c", {"service/base/a.c": "#include <jansson.h>\n"}, "its place"),
+    ("libunistring elsewhere", {"service/gate/a.c": "#include <unictype.h>\n"}, "its place"),
+    ("HTTP library in the core", {"service/core/a.h": "#include <microhttpd.h>\n"}, "its place"),
+    ("Landlock in the service", {"service/api/a.c": "#include <linux/landlock.h>\n"}, "its place"),
 ]
