@@ -31,6 +31,7 @@ struct auth_token {
     bool is_login;      /* made by a login code */
 };
 
+/* The word of the API for a role, static, and back. */
 const char *auth_role_name(enum auth_role role);
 enum auth_role auth_role_find(const char *name); /* AUTH_NONE when it is none */
 

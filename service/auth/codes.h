@@ -26,6 +26,7 @@ struct codes {
     struct code all[CODES_OPEN];
 };
 
+/* Begin with no code open; end, wiping what is. */
 void codes_init(struct codes *codes);
 void codes_fini(struct codes *codes);
 

@@ -49,6 +49,7 @@ struct gate_facts {
     const char *later;      /* why it runs code later, or NULL; static */
 };
 
+/* Free what the facts own, not the facts. Zeroed ones are fine. */
 void gate_facts_fini(struct gate_facts *facts);
 
 /* Gather. Fails with GH_INVALID: an empty, invisible or over-long path, program or description, a

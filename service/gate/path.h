@@ -33,6 +33,7 @@ struct gate_path {
                    NULL when there is none; owned */
 };
 
+/* Free what the path owns, not the path. A zeroed one is fine. */
 void gate_path_fini(struct gate_path *path);
 
 /* Normalise `text` against the canonical `working_dir`; `home` (may be NULL) replaces a leading "~"
