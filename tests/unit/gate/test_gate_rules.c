@@ -1,0 +1,734 @@
+/* test_gate_rules: patterns, the deny list, and the other guarded names. */
+#include "gate/rules.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "gate/glob.h"
+#include "tree.h"
+
+static void free_rules(struct gate_rules **rules)
+{
+    gate_rules_free(*rules);
+}
+
+static struct gate_rules_input input_for(const char *const *entries)
+{
+    return (struct gate_rules_input){.home = "/home/u",
+                                     .config_dir = "/c/gatehouse",
+                                     .state_dir = "/s/gatehouse",
+                                     .entries = entries};
+}
+
+static struct gate_rules *make(const char *const *entries)
+{
+    struct gate_rules_input input = input_for(entries);
+    struct gate_rules *rules = NULL;
+    struct gh_err err = {0};
+    ck_assert_msg(gate_rules_new(&input, &rules, &err) == GH_OK, "%s", err.detail);
+    return rules;
+}
+
+/* A set without the built-in entries. */
+static struct gate_rules *make_bare(const char *const *entries, size_t n)
+{
+    struct gate_rules *rules = NULL;
+    struct gh_err err = {0};
+    ck_assert_msg(gate_rules_extend(NULL, "/w", entries, n, &rules, &err) == GH_OK, "%s",
+                  err.detail);
+    return rules;
+}
+
+struct glob_case {
+    const char *pattern;
+    const char *name;
+    bool is_match;
+};
+
+static const struct glob_case globs[] = {
+    {"a", "a", true},
+    {"a", "A", false},
+    {"a", "ab", false},
+    {"*", "anything", true},
+    {"*", "", true},
+    {"**", "x", true},
+    {"a*b", "ab", true},
+    {"a*b", "a--b-b", true},
+    {"a*b", "a--b-c", false},
+    {"*.pem", "x.pem", true},
+    {"*.pem", ".pem", true},
+    {"*.pem", "x.pem.bak", false},
+    {".env.*", ".env.local", true},
+    {".env.*", ".env", false},
+    {"?", "\xc3\xa9", true},
+    {"??", "\xc3\xa9", false},
+    {"?", "\xff", true},
+    {"\xff*", "\xff\xfe", true},
+    {"\xff", "\xc3\xbf", false},
+    {"a?c", "abc", true},
+    {"a?c", "ac", false},
+    {"[abc]", "b", true},
+    {"[a-c]x", "cx", true},
+    {"[!a-c]", "d", true},
+    {"[^a-c]", "b", false},
+    {"[]]", "]", true},
+    {"[]a]", "a", true},
+    {"[a-]", "-", true},
+    {"[\\]]", "]", true},
+    {"[\xc3\xa0-\xc3\xbf]", "\xc3\xa9", true},
+    {"\\*", "*", true},
+    {"\\*", "x", false},
+    {"a*a*a*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
+};
+
+START_TEST(globs_match_whole_names)
+{
+    for (size_t i = 0; i < sizeof globs / sizeof *globs; i++) {
+        const struct glob_case *c = &globs[i];
+        ck_assert_msg(gate_glob_match(c->pattern, c->name, strlen(c->name), false) == c->is_match,
+                      "%s against %s", c->pattern, c->name);
+    }
+    ck_assert(gate_glob_match("[a-c]*X", "Bx", 2, true));
+    ck_assert(!gate_glob_match("[a-c]*X", "Bx", 2, false));
+}
+END_TEST
+
+struct braces {
+    const char *pattern;
+    const char *all; /* joined by blanks */
+};
+
+static const struct braces braces[] = {
+    {"a", "a "},
+    {"{a,b}", "a b "},
+    {"x{a,b}y", "xay xby "},
+    {"{a,{b,c}d}e", "ae bde cde "},
+    {"{,x}a", "a xa "},
+    {"{a}{b,c}", "ab ac "},
+    {"[{]a", "[{]a "},
+    {"\\{a,b}", "\\{a,b} "},
+    {"{a,[,}]}", "a [,}] "},
+};
+
+static bool collect(const char *pattern, void *cookie)
+{
+    gh_buf_printf(cookie, "%s ", pattern);
+    return true;
+}
+
+START_TEST(braces_are_expanded)
+{
+    for (size_t i = 0; i < sizeof braces / sizeof *braces; i++) {
+        gh_auto(gh_buf_fini) struct gh_buf out = GH_BUF_INIT;
+        ck_assert(gate_glob_is_valid(braces[i].pattern));
+        ck_assert(gate_glob_expand(braces[i].pattern, collect, &out));
+        ck_assert_str_eq(gh_buf_str(&out), braces[i].all);
+    }
+    static const char *const bad[] = {"a[", "{a", "{a,{b}", "a\\", "[", "[!", "[]", "{a,[b}"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ck_assert_msg(!gate_glob_is_valid(bad[i]), "%s", bad[i]);
+    }
+    gh_auto(gh_buf_fini) struct gh_buf out = GH_BUF_INIT;
+    ck_assert(!gate_glob_expand("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", collect, &out));
+}
+END_TEST
+
+/* Scenarios 4 to 6, B006, and every component instead of the last. */
+START_TEST(entries_match_by_component)
+{
+    static const char *const entries[] = {".env",   "/home/u/.ssh", "*.pem",
+                                          "sec?et", "[ab].x",       "{one,two}.txt"};
+    gh_auto(free_rules) struct gate_rules *rules = make_bare(entries, 6);
+    static const char *const denied[] = {
+        "/a/.env",
+        "/b/c/.env",
+        "/b/.env/inside",
+        "/home/u/.ssh",
+        "/home/u/.ssh/id",
+        "/x/server.pem",
+        "/x/d.pem/below",
+        "/secret",
+        "/x/sec\xc3\xa9"
+        "et",
+        "/q/a.x",
+        "/q/two.txt",
+    };
+    static const char *const free_paths[] = {
+        "/a/.env.example",
+        "/a/.env-backup",
+        "/home/u/.ssh-backup/x",
+        "/home/u",
+        "/x/pem",
+        "/a/.ENV",
+        "/",
+        "/home/u/.sshx",
+        "/q/c.x",
+        "/q/three.txt",
+        "/x/server.pem2",
+    };
+    for (size_t i = 0; i < sizeof denied / sizeof *denied; i++) {
+        ck_assert_msg(gate_rules_denies(rules, denied[i]) != NULL, "%s", denied[i]);
+    }
+    for (size_t i = 0; i < sizeof free_paths / sizeof *free_paths; i++) {
+        ck_assert_msg(gate_rules_denies(rules, free_paths[i]) == NULL, "%s", free_paths[i]);
+    }
+    ck_assert_str_eq(gate_rules_denies(rules, "/home/u/.ssh/id"), "/home/u/.ssh");
+}
+END_TEST
+
+START_TEST(built_in_entries_are_there_and_fold_case)
+{
+    gh_auto(free_rules) struct gate_rules *rules = make(NULL);
+    static const char *const denied[] = {
+        "/home/u/.ssh/id_rsa",
+        "/home/u/.SSH/config",
+        "/home/u/.aws/credentials",
+        "/home/u/.gnupg",
+        "/home/u/.netrc",
+        "/home/u/.docker/config.json",
+        "/home/u/.kube/config",
+        "/home/u/.npmrc",
+        "/home/u/.pypirc",
+        "/home/u/.config/gcloud/x",
+        "/home/u/.azure/x",
+        "/home/u/.cargo/credentials.toml",
+        "/home/u/.config/gh/hosts.yml",
+        "/c/gatehouse/x",
+        "/s/gatehouse/audit",
+        "/p/.env",
+        "/p/.ENV",
+        "/p/.env.local",
+        "/p/.env.example",
+        "/p/id_rsa",
+        "/p/ID_ED25519",
+        "/p/server.pem",
+        "/p/server.KEY",
+        "/etc/shadow",
+        "/etc/shadow-",
+        "/etc/gshadow",
+        "/etc/sudoers",
+        "/etc/sudoers.d/x",
+        "/etc/ssl/private/k",
+        "/etc/ssh/ssh_host_rsa_key",
+    };
+    static const char *const free_paths[] = {
+        "/home/u/.docker",
+        "/home/u/.cargo/config.toml",
+        "/home/u/.config",
+        "/p/.envrc",
+        "/p/env",
+        "/etc/passwd",
+        "/p/shadow",
+        "/p/etc/shadow.c",
+        "/etc/ssh/ssh_host_rsa_key.pub",
+        "/etc/ssh/sshd_config",
+        "/home/v/.ssh/x",
+        "/p/id_rsa.pub",
+        "/p/key",
+        "/c/gatehouse2",
+        "/x/etc/shadow",
+    };
+    for (size_t i = 0; i < sizeof denied / sizeof *denied; i++) {
+        ck_assert_msg(gate_rules_denies(rules, denied[i]) != NULL, "%s", denied[i]);
+    }
+    for (size_t i = 0; i < sizeof free_paths / sizeof *free_paths; i++) {
+        ck_assert_msg(gate_rules_denies(rules, free_paths[i]) == NULL, "%s", free_paths[i]);
+    }
+}
+END_TEST
+
+struct count {
+    const char *entry;
+    int n_all;
+    int n_entry;
+    char source[32];
+    char note[128];
+    char resolved[256];
+};
+
+static void count_one(const struct gate_rule_info *info, void *cookie)
+{
+    struct count *count = cookie;
+    count->n_all++;
+    if (strcmp(info->entry, count->entry) == 0) {
+        count->n_entry++;
+        snprintf(count->source, sizeof count->source, "%s", info->source);
+        snprintf(count->note, sizeof count->note, "%s", info->note);
+        snprintf(count->resolved, sizeof count->resolved, "%s", info->resolved);
+    }
+}
+
+static struct count find(const struct gate_rules *rules, const char *entry)
+{
+    struct count count = {.entry = entry};
+    gate_rules_each(rules, count_one, &count);
+    return count;
+}
+
+/* Scenario 7. */
+START_TEST(configured_entries_are_merged_without_duplicates)
+{
+    static const char *const entries[] = {"/own/secret", ".env", "~/.ssh", "/own/secret", NULL};
+    gh_auto(free_rules) struct gate_rules *plain = make(NULL);
+    gh_auto(free_rules) struct gate_rules *rules = make(entries);
+    ck_assert_int_eq(find(rules, "").n_all, find(plain, "").n_all + 1);
+    ck_assert_int_eq(find(rules, "/own/secret").n_entry, 1);
+    ck_assert_str_eq(find(rules, "/own/secret").source, "configuration");
+    ck_assert_str_eq(find(rules, "/own/secret").note, "matches nothing now");
+    ck_assert_int_eq(find(rules, ".env").n_entry, 1);
+    ck_assert_str_eq(find(rules, "~/.ssh").source, "built-in");
+    ck_assert_str_eq(find(rules, "~/.ssh").resolved, "/home/u/.ssh");
+    ck_assert_str_eq(find(rules, "shadow*").resolved, "/etc/shadow*");
+    ck_assert_ptr_nonnull(gate_rules_denies(rules, "/own/secret/x"));
+    static const char *const more[] = {"sub/dir", "~/other", "*.secret", ".env"};
+    gh_auto(free_rules) struct gate_rules *session = NULL;
+    ck_assert_int_eq(gate_rules_extend(rules, "/w", more, 4, &session, NULL), GH_OK);
+    ck_assert_str_eq(gate_rules_denies(session, "/w/sub/dir/x"), "sub/dir");
+    ck_assert_str_eq(gate_rules_denies(session, "/home/u/other"), "~/other");
+    ck_assert_str_eq(gate_rules_denies(session, "/p/a.secret"), "*.secret");
+    ck_assert_str_eq(gate_rules_denies(session, "/own/secret"), "/own/secret");
+    ck_assert_str_eq(find(session, "sub/dir").source, "session");
+    ck_assert_ptr_null(gate_rules_denies(rules, "/w/sub/dir"));
+    ck_assert(gate_rules_is_global_git(session, "/home/u/.gitconfig"));
+}
+END_TEST
+
+struct form {
+    const char *entry;
+    const char *denied; /* NULL: the entry is refused */
+};
+
+/* Entries of the configuration. */
+static const struct form forms[] = {
+    {"**/NAME", "/x/y/NAME/z"},
+    {"**/**/NAME", "/NAME"},
+    {"**/dir/**", "/q/dir/x"},
+    {"**/*.cfg", "/q/a.cfg"},
+    {"**/trail/", "/q/trail"},
+    {"/a/b/**", "/a/b"},
+    {"/a/b/**/**", "/a/b/c"},
+    {"~/n/**", "/home/u/n/x"},
+    {"/a/../b", "/b/x"},
+    {"/a/b/", "/a/b"},
+    {"C:\\x", "/q/C:x"},
+    {"*", "/anything"},
+    {"", NULL},
+    {".", NULL},
+    {"..", NULL},
+    {"../", NULL},
+    {"./", NULL},
+    {"   ", NULL},
+    {"\xe2\x80\x8b", NULL},
+    {"./.env", NULL},
+    {"secrets/", NULL},
+    {"secrets/**", NULL},
+    {"a/b", NULL},
+    {"../x", NULL},
+    {"/a/*/b", NULL},
+    {"/a/*.pem", NULL},
+    {"/a/{b,c}", NULL},
+    {"/a/[b]", NULL},
+    {"**/a/b", NULL},
+    {"a/**/b", NULL},
+    {"{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", NULL},
+};
+
+/* B027. */
+START_TEST(entry_forms)
+{
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        const char *const entries[] = {"ok", forms[i].entry, NULL};
+        struct gate_rules_input input = input_for(entries);
+        gh_auto(free_rules) struct gate_rules *rules = NULL;
+        struct gh_err err = {0};
+        enum gh_code code = gate_rules_new(&input, &rules, &err);
+        if (forms[i].denied == NULL) {
+            ck_assert_msg(code == GH_INVALID, "%s was taken", forms[i].entry);
+            ck_assert_str_eq(err.pointer, "/1");
+            ck_assert_ptr_null(rules);
+        } else {
+            ck_assert_msg(code == GH_OK, "%s: %s", forms[i].entry, err.detail);
+            ck_assert_msg(gate_rules_denies(rules, forms[i].denied) != NULL, "%s", forms[i].entry);
+        }
+    }
+}
+END_TEST
+
+/* Scenario 15, and homes that are not there. */
+START_TEST(entries_that_cannot_match_are_kept_and_said)
+{
+    static const char *const entries[] = {"a[", "~bob", "~bob/x", "*.mine", NULL};
+    gh_auto(free_rules) struct gate_rules *rules = make(entries);
+    ck_assert_str_eq(find(rules, "a[").note, "never matches: bad pattern");
+    ck_assert_ptr_null(gate_rules_denies(rules, "/x/a["));
+    ck_assert_ptr_nonnull(gate_rules_denies(rules, "/x/y.mine"));
+    ck_assert_int_eq(strncmp(find(rules, "~bob").note, "skipped", 7), 0);
+    ck_assert_int_eq(strncmp(find(rules, "~bob/x").note, "skipped", 7), 0);
+    struct gate_rules_input input = {.config_dir = "/c", .state_dir = "/s"};
+    gh_auto(free_rules) struct gate_rules *homeless = NULL;
+    ck_assert_int_eq(gate_rules_new(&input, &homeless, NULL), GH_OK);
+    ck_assert_int_eq(strncmp(find(homeless, "~/.ssh").note, "skipped", 7), 0);
+    ck_assert_ptr_nonnull(gate_rules_denies(homeless, "/p/.env"));
+    ck_assert(!gate_rules_is_global_git(homeless, "/home/u/.gitconfig"));
+    ck_assert_ptr_null(gate_rules_runs_later(homeless, "/home/u/.bashrc"));
+}
+END_TEST
+
+/* Scenario 8: an entry counts where it is spelled and where it leads. */
+START_TEST(entries_through_links)
+{
+    tree_begin();
+    tree_dir("real/secret");
+    tree_link("real", "link");
+    tree_link("nowhere/yet", "dangling");
+    tree_link("loop", "loop");
+    const char *entries[] = {tree_at("link/secret"), tree_at("dangling"), NULL};
+    gh_auto(free_rules) struct gate_rules *rules = make(entries);
+    ck_assert_ptr_nonnull(gate_rules_denies(rules, tree_at("real/secret/x")));
+    ck_assert_ptr_nonnull(gate_rules_denies(rules, tree_at("link/secret/x")));
+    ck_assert_ptr_nonnull(gate_rules_denies(rules, tree_at("nowhere/yet")));
+    ck_assert_ptr_nonnull(gate_rules_denies(rules, tree_at("dangling")));
+    ck_assert_ptr_null(gate_rules_denies(rules, tree_at("real")));
+    /* a built-in place that cannot be resolved counts as it is spelled */
+    struct gate_rules_input input = {.config_dir = "/c", .state_dir = tree_at("loop/state")};
+    gh_auto(free_rules) struct gate_rules *looped = NULL;
+    ck_assert_int_eq(gate_rules_new(&input, &looped, NULL), GH_OK);
+    ck_assert_ptr_nonnull(gate_rules_denies(looped, tree_at("loop/state/x")));
+    tree_end();
+}
+END_TEST
+
+#define CERT "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+
+START_TEST(public_key_files_are_exempt)
+{
+    tree_begin();
+    tree_file("ca.pem", "# the root\n\n" CERT CERT);
+    tree_file("crl.pem", "-----BEGIN X509 CRL-----\r\nMIIB\r\n-----END X509 CRL-----\r\n");
+    tree_file("pub.key", "-----BEGIN PUBLIC KEY-----\nMIIB\n-----END PUBLIC KEY-----\n");
+    tree_file("priv.pem", "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n");
+    tree_file("both.pem", CERT "-----BEGIN RSA PRIVATE KEY-----\nM\n-----END RSA PRIVATE KEY-----");
+    tree_file("beside.pem", CERT "hunter2\n");
+    tree_file("inside.pem", "-----BEGIN CERTIFICATE-----\na b!\n-----END CERTIFICATE-----\n");
+    tree_file("open.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n");
+    tree_file("mixed.pem", "-----BEGIN CERTIFICATE-----\nM\n-----END PUBLIC KEY-----\n");
+    tree_file("empty.pem", "");
+    tree_file("comment.pem", "# nothing\n");
+    tree_dir("folder.pem");
+    tree_file("folder.pem/x", "x");
+    tree_file(".env", CERT);
+    tree_file("id_rsa", CERT);
+    gh_auto(free_rules) struct gate_rules *rules = make(NULL);
+    static const char *const open_names[] = {"ca.pem", "crl.pem", "pub.key"};
+    static const char *const shut[] = {"priv.pem",    "both.pem",   "beside.pem",   "inside.pem",
+                                       "open.pem",    "mixed.pem",  "empty.pem",    "comment.pem",
+                                       "missing.pem", "folder.pem", "folder.pem/x", ".env",
+                                       "id_rsa"};
+    for (size_t i = 0; i < sizeof open_names / sizeof *open_names; i++) {
+        ck_assert_msg(gate_rules_denies(rules, tree_at(open_names[i])) == NULL, "%s",
+                      open_names[i]);
+    }
+    for (size_t i = 0; i < sizeof shut / sizeof *shut; i++) {
+        ck_assert_msg(gate_rules_denies(rules, tree_at(shut[i])) != NULL, "%s", shut[i]);
+    }
+    char *large = malloc(70000);
+    ck_assert_ptr_nonnull(large);
+    memset(large, '\n', 69999);
+    memcpy(large, CERT, sizeof CERT - 1);
+    large[69999] = '\0';
+    tree_file("large.pem", large);
+    free(large);
+    ck_assert_ptr_nonnull(gate_rules_denies(rules, tree_at("large.pem")));
+    tree_end();
+}
+END_TEST
+
+START_TEST(package_folders_are_exempt_for_built_in_patterns_only)
+{
+    static const char *const own[] = {"*.key", NULL};
+    gh_auto(free_rules) struct gate_rules *rules = make(NULL);
+    gh_auto(free_rules) struct gate_rules *strict = make(own);
+    static const char *const exempt[] = {
+        "/p/node_modules/x/test.pem", "/p/lib/site-packages/certifi/cacert.pem",
+        "/p/dist-packages/a.key",     "/p/vendor/a/b.pem",
+        "/p/target/debug/x.key",      "/usr/share/ca/x.pem",
+        "/etc/ssl/certs/x.pem",
+    };
+    for (size_t i = 0; i < sizeof exempt / sizeof *exempt; i++) {
+        ck_assert_msg(gate_rules_denies(rules, exempt[i]) == NULL, "%s", exempt[i]);
+    }
+    static const char *const shut[] = {
+        "/p/node_modules/x/.env",
+        "/p/node_modules/id_rsa",
+        "/p/my_node_modules/x.pem",
+        "/p/x.pem/node_modules/y",
+        "/usrx/a.pem",
+        "/p/vendor.pem",
+        "/etc/ssl/private/x.pem",
+    };
+    for (size_t i = 0; i < sizeof shut / sizeof *shut; i++) {
+        ck_assert_msg(gate_rules_denies(rules, shut[i]) != NULL, "%s", shut[i]);
+    }
+    ck_assert_ptr_nonnull(gate_rules_denies(strict, "/p/node_modules/x/test.key"));
+    ck_assert_ptr_null(gate_rules_denies(strict, "/p/node_modules/x/test.pem"));
+}
+END_TEST
+
+/* Scenario 11. */
+START_TEST(what_lies_below_a_folder)
+{
+    tree_begin();
+    tree_file("w/src/.gitignore", "deep\n");
+    tree_file("w/src/deep/er/.env", "x");
+    tree_file("w/fine/a/b/c", "x");
+    tree_link(tree_at("w/src"), "w/fine/out");
+    tree_file("w/x/settings.json", "{}");
+    const char *entries[] = {tree_at("w/conf/settings.json"), NULL};
+    gh_auto(free_rules) struct gate_rules *rules = make(entries);
+    char *found = NULL;
+    bool is_cut = true;
+    gate_rules_denies_below(rules, tree_at("w/src"), &found, &is_cut);
+    ck_assert_str_eq(found, tree_at("w/src/deep/er/.env"));
+    ck_assert(!is_cut);
+    free(found);
+    static const char *const clean[] = {"w/fine", "w/x", "w/fine/a/b/c", "w/fine/out", "w/none"};
+    for (size_t i = 0; i < sizeof clean / sizeof *clean; i++) {
+        gate_rules_denies_below(rules, tree_at(clean[i]), &found, &is_cut);
+        ck_assert_msg(found == NULL && !is_cut, "%s", clean[i]);
+    }
+    gate_rules_denies_moved(rules, tree_at("w/x"), tree_at("w/conf"), &found, &is_cut);
+    ck_assert_str_eq(found, tree_at("w/conf/settings.json"));
+    free(found);
+    gate_rules_denies_moved(rules, tree_at("w/x"), tree_at("w/conf2"), &found, &is_cut);
+    ck_assert_ptr_null(found);
+    char deep[1024] = "w/down";
+    for (int i = 0; i < 130; i++) {
+        strcat(deep, "/d");
+    }
+    tree_dir(deep);
+    gate_rules_denies_below(rules, tree_at("w/down"), &found, &is_cut);
+    ck_assert_ptr_null(found);
+    ck_assert(is_cut);
+    tree_end();
+}
+END_TEST
+
+/* Scenarios 23 and 24. */
+START_TEST(global_git_configuration)
+{
+    tree_begin();
+    tree_file("dot/gitconfig", "x");
+    tree_link("../dot/gitconfig", "home/.gitconfig");
+    tree_file("dot/git/config", "x");
+    tree_link("../../dot/git", "home/.config/git");
+    const char *xdg = tree_at("xdg");
+    struct gate_rules_input input = {.home = tree_at("home"),
+                                     .xdg_config_home = xdg,
+                                     .git_config_global = tree_at("my.conf"),
+                                     .config_dir = "/c",
+                                     .state_dir = "/s"};
+    gh_auto(free_rules) struct gate_rules *rules = NULL;
+    ck_assert_int_eq(gate_rules_new(&input, &rules, NULL), GH_OK);
+    static const char *const guarded[] = {
+        "home/.gitconfig",         "home/.GitConfig", "dot/gitconfig",  "home/.config/git/config",
+        "home/.config/git/ignore", "dot/git/config",  "xdg/git/config", "my.conf",
+    };
+    for (size_t i = 0; i < sizeof guarded / sizeof *guarded; i++) {
+        ck_assert_msg(gate_rules_is_global_git(rules, tree_at(guarded[i])), "%s", guarded[i]);
+    }
+    ck_assert(gate_rules_is_global_git(rules, "/etc/gitconfig"));
+    static const char *const not_guarded[] = {"project/.gitconfig", "home/.gitconfig2", "dot",
+                                              "home/.config", "xdg/gitx"};
+    for (size_t i = 0; i < sizeof not_guarded / sizeof *not_guarded; i++) {
+        ck_assert_msg(!gate_rules_is_global_git(rules, tree_at(not_guarded[i])), "%s",
+                      not_guarded[i]);
+    }
+    input.xdg_config_home = "relative";
+    input.git_config_global = "/dev/null";
+    gh_auto(free_rules) struct gate_rules *other = NULL;
+    ck_assert_int_eq(gate_rules_new(&input, &other, NULL), GH_OK);
+    ck_assert(!gate_rules_is_global_git(other, tree_at("xdg/git/config")));
+    ck_assert(!gate_rules_is_global_git(other, "/dev/null"));
+    tree_end();
+}
+END_TEST
+
+/* Scenario 46, behaviour 1.10. */
+START_TEST(files_that_run_code_later)
+{
+    struct gate_rules_input input = input_for(NULL);
+    input.xdg_config_home = "/xdg";
+    gh_auto(free_rules) struct gate_rules *rules = NULL;
+    ck_assert_int_eq(gate_rules_new(&input, &rules, NULL), GH_OK);
+    static const char *const later[] = {
+        "/home/u/.bashrc",
+        "/home/u/.zshrc",
+        "/home/u/.zshenv",
+        "/home/u/.config/fish/config.fish",
+        "/home/u/.config/fish/conf.d/x.fish",
+        "/home/u/.bash_profile",
+        "/home/u/.bash_login",
+        "/home/u/.profile",
+        "/home/u/.zprofile",
+        "/home/u/.zlogin",
+        "/home/u/.config/autostart/x.desktop",
+        "/home/u/.config/systemd/user/x.service",
+        "/home/u/.xprofile",
+        "/home/u/.xinitrc",
+        "/home/u/.config/environment.d/x.conf",
+        "/home/u/.pam_environment",
+        "/home/u/.ssh/rc",
+        "/w/.envrc",
+        "/w/.vscode/tasks.json",
+        "/home/u/.config/plasma-workspace/env/x.sh",
+        "/etc/crontab",
+        "/var/spool/cron/u",
+        "/w/.husky/pre-commit",
+        "/w/.pre-commit-config.yaml",
+        "/xdg/autostart/x.desktop",
+        "/xdg/systemd/user/x.service",
+    };
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
+        ck_assert_msg(gate_rules_runs_later(rules, later[i]) != NULL, "%s", later[i]);
+    }
+    static const char *const now[] = {
+        "/tmp/.bashrc",      "/w/.profile", "/home/u/x/.bashrc", "/home/u/.config/fish",
+        "/w/.vscode/x.json", "/w/src/a.c",  "/home/u/.bashrc2",  "/w/husky/x"};
+    for (size_t i = 0; i < sizeof now / sizeof *now; i++) {
+        ck_assert_msg(gate_rules_runs_later(rules, now[i]) == NULL, "%s", now[i]);
+    }
+}
+END_TEST
+
+START_TEST(agents_own_settings)
+{
+    gh_auto(free_rules) struct gate_rules *rules = make(NULL);
+    static const char *const config[] = {
+        "/w/.claude/settings.json",
+        "/w/.claude/settings.local.json",
+        "/w/.claude/hooks/x.sh",
+        "/w/.claude/agents/a.md",
+        "/w/.claude/skills/s/SKILL.md",
+        "/w/.mcp.json",
+        "/w/sub/.mcp.json",
+        "/w/.codex/config.toml",
+        "/w/.codex/hooks.json",
+        "/w/.gemini/settings.json",
+        "/w/.gemini/policies/p.toml",
+        "/w/.qwen/settings.json",
+        "/w/.github/hooks/h.json",
+        "/w/.github/copilot/settings.json",
+        "/w/.github/copilot/settings.local.json",
+        "/w/.cursor/hooks.json",
+        "/w/.cursor/mcp.json",
+        "/w/.clinerules/hooks/PreToolUse",
+        "/w/crush.json",
+        "/w/.crush.json",
+        "/w/opencode.json",
+        "/w/opencode.jsonc",
+        "/w/.opencode/plugin/x.js",
+        "/w/.agents/plugins/p/x",
+        "/w/.vscode/settings.json",
+        "/w/.amp/settings.json",
+        "/w/.CLAUDE/Settings.json",
+        "/home/u/.claude/anything",
+        "/home/u/.claude.json",
+        "/home/u/.codex/x",
+        "/home/u/.copilot/config",
+        "/home/u/.cline/x",
+        "/home/u/Documents/Cline/Hooks/x",
+        "/home/u/.config/opencode/x",
+        "/home/u/.config/goose/config.yaml",
+        "/home/u/.config/crush/crush.json",
+        "/w/.gatehouse.yaml",
+    };
+    for (size_t i = 0; i < sizeof config / sizeof *config; i++) {
+        ck_assert_msg(gate_rules_is_gate_config(rules, config[i]), "%s", config[i]);
+        ck_assert(gate_rules_holds_gate_config(rules, config[i]));
+    }
+    static const char *const plain[] = {
+        "/w/.claude/notes.md",
+        "/w/claude/settings.json",
+        "/w/.github/workflows/w.yml",
+        "/w/.github/copilot/other.json",
+        "/w/.github/copilot/x/settings.json",
+        "/w/.vscode/extensions.json",
+        "/w/mcp.json",
+        "/w/.mcp.json.bak",
+        "/w/src/crush.json.c",
+        "/w/.claude",
+        "/home/u/.config/x",
+        "/w/.agents/x",
+        "/w/.mcp.json/x",
+    };
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+        ck_assert_msg(!gate_rules_is_gate_config(rules, plain[i]), "%s", plain[i]);
+    }
+    static const char *const folders[] = {"/w/.claude", "/w/.github", "/w/.github/copilot",
+                                          "/w/.Codex"};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        ck_assert_msg(gate_rules_holds_gate_config(rules, folders[i]), "%s", folders[i]);
+    }
+    ck_assert(!gate_rules_holds_gate_config(rules, "/w/src"));
+}
+END_TEST
+
+/* Many entries of every kind: the tables find all of them. */
+START_TEST(many_entries)
+{
+    enum { N = 400 };
+    static char texts[N][32];
+    const char *entries[N];
+    static const char *const shapes[] = {"/many/p%d", "name%d", "*.suffix%d", "prefix%d*", "g?o%d"};
+    static const char *const hits[] = {"/many/p%d/x", "/q/name%d/x", "/q/a.suffix%d",
+                                       "/q/prefix%dx", "/q/gOo%d"};
+    for (int i = 0; i < N; i++) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        snprintf(texts[i], sizeof texts[i], shapes[i % 5], i);
+        entries[i] = texts[i];
+    }
+    gh_auto(free_rules) struct gate_rules *rules = make_bare(entries, N);
+    for (int i = 0; i < N; i++) {
+        char path[64];
+        snprintf(path, sizeof path, hits[i % 5], i);
+#pragma GCC diagnostic pop
+        const char *entry = gate_rules_denies(rules, path);
+        ck_assert_msg(entry != NULL, "%s", path);
+        ck_assert_msg(strcmp(entry, texts[i]) == 0 || i % 5 == 3, "%s: %s", path, entry);
+    }
+    ck_assert_ptr_null(gate_rules_denies(rules, "/many/p1x/namex/a.suffix/g/go1"));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("rules");
+    tcase_add_test(tcase, globs_match_whole_names);
+    tcase_add_test(tcase, braces_are_expanded);
+    tcase_add_test(tcase, entries_match_by_component);
+    tcase_add_test(tcase, built_in_entries_are_there_and_fold_case);
+    tcase_add_test(tcase, configured_entries_are_merged_without_duplicates);
+    tcase_add_test(tcase, entry_forms);
+    tcase_add_test(tcase, entries_that_cannot_match_are_kept_and_said);
+    tcase_add_test(tcase, entries_through_links);
+    tcase_add_test(tcase, public_key_files_are_exempt);
+    tcase_add_test(tcase, package_folders_are_exempt_for_built_in_patterns_only);
+    tcase_add_test(tcase, what_lies_below_a_folder);
+    tcase_add_test(tcase, global_git_configuration);
+    tcase_add_test(tcase, files_that_run_code_later);
+    tcase_add_test(tcase, agents_own_settings);
+    tcase_add_test(tcase, many_entries);
+    Suite *suite = suite_create("gate_rules");
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
