@@ -154,7 +154,7 @@ static bool compile_one(const char *text, void *cookie)
     size_t prefix_len;
     bool is_simple = simplify(text, plain, &n_stars, &prefix_len);
     pattern->entry = c->entry;
-    if (is_simple && n_stars + strlen(plain) > (size_t)n_stars) {
+    if (is_simple && plain[0] != '\0') {
         pattern->kind = n_stars == 0 ? PATTERN_LITERAL : PATTERN_AFFIX;
         pattern->text = gh_steal(&plain);
         pattern->prefix_len = prefix_len;
