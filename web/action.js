@@ -7,7 +7,8 @@ const SIGNS = { '+': ['added', '+'], '-': ['removed', '\u2212'], ' ': ['same', '
 
 function row(line) {
   const [name, sign] = SIGNS[line.kind] || SIGNS[' '];
-  const tail = (line.cut ? ' \u2026 (line cut)' : '') + (line.no_newline ? ' (no newline at end)' : '');
+  const tail =
+    (line.cut ? ' \u2026 (line cut)' : '') + (line.no_newline ? ' (no newline at end)' : '');
   return el(
     'tr',
     { class: name },

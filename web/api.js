@@ -77,7 +77,10 @@ export function makeApi(getToken, onUnauthorized) {
     ready: () => call('GET', '/readyz'),
     approval: (id) => call('GET', approval(id)),
     decision: (session, id) =>
-      call('GET', `/v1/sessions/${encodeURIComponent(session)}/decisions/${encodeURIComponent(id)}`),
+      call(
+        'GET',
+        `/v1/sessions/${encodeURIComponent(session)}/decisions/${encodeURIComponent(id)}`
+      ),
     decide: (id, digest, body) =>
       call('PUT', `${approval(id)}/decision`, {
         body,

@@ -1,9 +1,9 @@
 // Wires the parts together: sign-in, snapshot, stream, clock.
 import { makeApi } from './api.js';
 import { makeState } from './state.js';
-import { makeSync } from './sync.js';
-import { makeLive } from './live.js';
-import { makeCards } from './cards.js';
+import { Sync } from './sync.js';
+import { Live } from './live.js';
+import { Cards } from './cards.js';
 import { makeStrip } from './strip.js';
 import { makeSignIn } from './signin.js';
 import { makeAnnouncer } from './announce.js';
@@ -12,18 +12,22 @@ import { dropAuth, loadAuth, onAuthChange, saveAuth, takeCode } from './auth.js'
 const TICK_MS = 1000;
 const READY_MS = 30000;
 const JUMP_MS = 5000;
-const AUDIT_TEXT = 'Audit log cannot be written: everything is being denied. On the machine: gatehouse doctor';
+const AUDIT_TEXT =
+  'Audit log cannot be written: everything is being denied. On the machine: gatehouse doctor';
 
 const byId = (id) => document.getElementById(id);
 const code = takeCode();
 const state = makeState();
-const api = makeApi(() => (state.auth ? state.auth.token : ''), () => leave('expired'));
-const sync = makeSync(api, state);
+const api = makeApi(
+  () => (state.auth ? state.auth.token : ''),
+  () => leave('expired')
+);
+const sync = new Sync(api, state);
 const announce = makeAnnouncer(byId('say'), byId('alarm'), state);
-const live = makeLive(api, {
-  onOpen: fresh,
-  onEvent: (event) => sync.event(event),
-  onState: (connection) => {
+const live = new Live(api, {
+  open: fresh,
+  event: (event) => sync.event(event),
+  state: (connection) => {
     state.connection = connection;
     state.emit('connection');
   },
@@ -35,7 +39,7 @@ const strip = makeStrip(state, announce, {
   },
   onSignOut: () => leave('out'),
 });
-const cards = makeCards({ api, state, sync, announce });
+const cards = new Cards({ api, state, sync, announce });
 const signIn = makeSignIn(exchange);
 
 function show(view) {

@@ -7,160 +7,166 @@ const ARM_MS = 600; // a click that was meant for something else must not allow
 const SLOW_MS = 5000;
 const EXTEND_S = 300;
 const FIXED = 'It cannot be extended: the agent itself does not wait longer.';
+const SETTLED_ELSEWHERE = [401, 404, 409, 410]; // told by the receipt or the sign-in, not here
 
-// `card`: { approval(), deadline(), number, changed() }; `env`: { api, state, sync }.
-export function makeControls(card, env) {
-  const { api, state, sync } = env;
-  const approval = card.approval();
-  const names = actionOf(approval);
-  const object = `${names.title}, request ${card.number}`;
-  const errorId = `error-${card.number}`;
-  const reply = el('textarea', { rows: 1, maxlength: 4000, id: `reply-${card.number}` });
-  const error = el('p', { class: 'error', id: errorId });
-  const status = el('p', { class: 'doing' });
-  const rest = el('p', { class: 'rest' });
-  let armedAt = Infinity;
-  let sending = false;
-  let timer = 0;
-
-  const press = (decision) => (event) => {
-    if (isOff(event.currentTarget)) return;
-    if (decision !== 'deny' && performance.now() < armedAt) return;
-    send(event.currentTarget, decision);
-  };
-  const named = (text, extra) => ({ 'aria-label': `${text}: ${object}`, 'aria-describedby': errorId, ...extra });
-
-  const deny = button('Deny', named('Deny', { class: 'deny' }), press('deny'));
-  const extend = button('Extend 5 min', named('Extend 5 min'), (event) => {
-    if (!isOff(event.currentTarget)) more(event.currentTarget);
-  });
-  const allow = button(names.allow, named(names.allow, { class: 'allow' }), press('allow'));
-  const guarded = [allow];
-  const offered = approval.offered || ['allow', 'deny'];
-  const row = el('div', { class: 'row' }, deny, extend);
-  if (offered.includes('allow_always')) row.append(...alwaysControls());
-  row.append(status);
-  if (offered.includes('allow')) row.append(allow);
-
-  function alwaysControls() {
-    const id = `always-${card.number}`;
-    const always = button('Allow always', named('Allow always', { class: 'allow' }), press('allow_always'));
-    const panel = el('div', { class: 'panel', id, hidden: true }, alwaysView(approval), always);
-    const toggle = button(
-      'Always\u2026',
-      named('Always\u2026', { 'aria-expanded': 'false', 'aria-controls': id }),
-      () => {
-        panel.hidden = !panel.hidden;
-        toggle.setAttribute('aria-expanded', String(!panel.hidden));
-        arm();
-      }
-    );
-    guarded.push(always);
-    return [toggle, panel];
+export class Controls {
+  constructor(card, env) {
+    this.card = card;
+    this.env = env;
+    this.armedAt = Infinity;
+    this.sending = false;
+    this.timer = 0;
+    this.guarded = []; // what allows: off until armed
+    const { title, allow } = actionOf(card.approval);
+    this.object = `${title}, request ${card.number}`;
+    this.error = el('p', { class: 'error', id: `error-${card.number}` });
+    this.status = el('p', { class: 'doing' });
+    this.deny = this.control('Deny', 'deny', (pressed) => this.send(pressed, 'deny'));
+    this.extend = this.control('Extend 5 min', '', (pressed) => this.more(pressed));
+    this.row = el('div', { class: 'row' }, this.deny, this.extend);
+    const offered = card.approval.offered || ['allow', 'deny'];
+    if (offered.includes('allow_always')) this.row.append(...this.always());
+    this.row.append(this.status);
+    if (offered.includes('allow')) this.row.append(this.allowing(allow, 'allow'));
   }
 
-  // A held key repeats its click; only a fresh press counts.
-  for (const node of guarded) {
-    node.addEventListener('keydown', (event) => {
-      if (event.repeat || event.ctrlKey || event.altKey || event.metaKey) event.preventDefault();
+  control(text, className, act) {
+    const names = { 'aria-label': `${text}: ${this.object}`, 'aria-describedby': this.error.id };
+    return button(text, { class: className || null, ...names }, ({ currentTarget }) => {
+      if (!isOff(currentTarget)) act(currentTarget);
     });
   }
 
-  reply.value = state.drafts.get(approval.id) || '';
-  reply.addEventListener('input', () => state.drafts.set(approval.id, reply.value));
-
-  function refresh() {
-    const over = performance.now() >= card.deadline();
-    const off = sending || state.offline || over;
-    const arming = performance.now() < armedAt;
-    setOff(deny, off);
-    setOff(extend, off);
-    for (const node of guarded) setOff(node, off || arming);
-    if (sending) return;
-    if (state.offline) status.textContent = 'Offline: decisions are off.';
-    else if (over) status.textContent = 'The time is up; waiting for the service.';
-    else status.textContent = arming ? 'Arming\u2026' : '';
+  allowing(text, decision) {
+    const node = this.control(text, 'allow', (pressed) => {
+      if (performance.now() >= this.armedAt) this.send(pressed, decision);
+    });
+    // A held key repeats its click; only a fresh press of the bare key counts.
+    node.addEventListener('keydown', (event) => {
+      if (event.repeat || event.ctrlKey || event.altKey || event.metaKey) event.preventDefault();
+    });
+    this.guarded.push(node);
+    return node;
   }
 
-  function arm() {
-    armedAt = performance.now() + ARM_MS;
-    clearTimeout(timer);
-    timer = setTimeout(refresh, ARM_MS + 1);
-    refresh();
+  always() {
+    const id = `always-${this.card.number}`;
+    const allow = this.allowing('Allow always', 'allow_always');
+    const panel = el(
+      'div',
+      { class: 'panel', id, hidden: true },
+      alwaysView(this.card.approval),
+      allow
+    );
+    const toggle = this.control('Always\u2026', '', () => {
+      panel.hidden = !panel.hidden;
+      toggle.setAttribute('aria-expanded', String(!panel.hidden));
+      this.arm();
+    });
+    toggle.setAttribute('aria-expanded', 'false');
+    toggle.setAttribute('aria-controls', id);
+    return [toggle, panel];
   }
 
-  function busy(on) {
-    sending = on;
-    status.textContent = on ? 'Sending\u2026' : '';
-    refresh();
+  views(rest) {
+    const { drafts } = this.env.state;
+    const { id } = this.card.approval;
+    const name = `reply-${this.card.number}`;
+    this.reply = el('textarea', { rows: 1, maxlength: 4000, id: name });
+    this.reply.value = drafts.get(id) || '';
+    this.reply.addEventListener('input', () => drafts.set(id, this.reply.value));
+    return [
+      el(
+        'div',
+        { class: 'ask' },
+        el('label', { for: name }, 'Reply to the agent (optional)'),
+        this.reply
+      ),
+      el('div', { class: 'foot' }, rest, this.error, this.row),
+    ];
   }
 
-  async function during(fn) {
-    error.textContent = '';
-    busy(true);
-    const slow = setTimeout(() => (status.textContent = 'Still sending\u2026'), SLOW_MS);
+  refresh() {
+    const now = performance.now();
+    const { offline } = this.env.state;
+    const over = now >= this.card.deadline;
+    const off = this.sending || offline || over;
+    const arming = now < this.armedAt;
+    setOff(this.deny, off);
+    setOff(this.extend, off);
+    for (const node of this.guarded) setOff(node, off || arming);
+    if (this.sending) return;
+    if (offline) this.status.textContent = 'Offline: decisions are off.';
+    else if (over) this.status.textContent = 'The time is up; waiting for the service.';
+    else this.status.textContent = arming ? 'Arming\u2026' : '';
+  }
+
+  arm() {
+    this.armedAt = performance.now() + ARM_MS;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.refresh(), ARM_MS + 1);
+    this.refresh();
+  }
+
+  stop() {
+    clearTimeout(this.timer);
+  }
+
+  // "Sending" until `act` is done: only an answer of the service ends it.
+  async busy(act) {
+    this.error.textContent = '';
+    this.status.textContent = 'Sending\u2026';
+    this.sending = true;
+    this.refresh();
+    const slow = setTimeout(() => (this.status.textContent = 'Still sending\u2026'), SLOW_MS);
     try {
-      await fn();
+      await act();
     } finally {
       clearTimeout(slow);
-      busy(false);
+      this.sending = false;
+      this.refresh();
     }
   }
 
-  // What is settled otherwise is read from the service; only the rest is an error of this card.
-  function refused(failure, pressed) {
-    if (failure.status === 412) card.changed();
-    else if (![404, 409, 410, 401].includes(failure.status)) error.textContent = failureOf(failure);
+  refused(failure, pressed) {
+    if (failure.status === 412) this.card.changed();
+    else if (!SETTLED_ELSEWHERE.includes(failure.status))
+      this.error.textContent = failureOf(failure);
     if (pressed.isConnected && document.activeElement === document.body) pressed.focus();
   }
 
-  function send(pressed, decision) {
-    const { id, digest } = card.approval();
-    const body = { decision };
-    if (reply.value.trim()) body.feedback = reply.value;
-    return during(async () => {
+  send(pressed, decision) {
+    const { api, state, sync } = this.env;
+    const { id, digest } = this.card.approval;
+    const feedback = this.reply.value.trim() ? { feedback: this.reply.value } : {};
+    return this.busy(async () => {
       try {
-        sync.accept(await api.decide(id, digest, body));
+        sync.accept(await api.decide(id, digest, { decision, ...feedback }));
         state.drafts.delete(id);
       } catch (failure) {
-        refused(failure, pressed);
+        this.refused(failure, pressed);
       }
       await sync.touch(id);
     });
   }
 
-  function more(pressed) {
-    const { id, extendable } = card.approval();
-    const before = card.deadline();
+  more(pressed) {
+    const { api, sync } = this.env;
+    const { id, extendable } = this.card.approval;
+    const before = this.card.deadline;
     if (extendable === false) {
-      error.textContent = FIXED;
+      this.error.textContent = FIXED;
       return undefined;
     }
-    return during(async () => {
+    return this.busy(async () => {
       try {
         await api.extend(id, EXTEND_S);
         await sync.touch(id);
-        if (card.deadline() < before + 1000) error.textContent = FIXED;
+        if (this.card.deadline < before + 1000) this.error.textContent = FIXED;
       } catch (failure) {
-        refused(failure, pressed);
+        this.refused(failure, pressed);
         await sync.touch(id);
       }
     });
   }
-
-  return {
-    nodes: [
-      el(
-        'div',
-        { class: 'ask' },
-        el('label', { for: `reply-${card.number}` }, 'Reply to the agent (optional)'),
-        reply
-      ),
-      el('div', { class: 'foot' }, rest, error, row),
-    ],
-    rest,
-    arm,
-    refresh,
-    stop: () => clearTimeout(timer),
-  };
 }

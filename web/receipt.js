@@ -22,7 +22,12 @@ export function receiptView(approval, decision, number, onDismiss) {
       'p',
       { class: 'meta' },
       `${title} \u00b7 `,
-      el('code', { dir: 'ltr', translate: 'no' }, shown.slice(0, 200), shown.length > 200 && '\u2026')
+      el(
+        'code',
+        { dir: 'ltr', translate: 'no' },
+        shown.slice(0, 200),
+        shown.length > 200 && '\u2026'
+      )
     ),
     note && el('p', { class: 'note' }, note),
     approval.feedback && el('p', { class: 'reply' }, 'Reply: ', visible(approval.feedback)),

@@ -22,7 +22,13 @@ export function makeSignIn(onCode) {
     'aria-describedby': 'signin-what',
   });
   const submit = el('button', { type: 'submit' }, 'Sign in');
-  const form = el('form', {}, el('label', { for: 'code' }, 'Code, or the whole link'), input, submit);
+  const form = el(
+    'form',
+    {},
+    el('label', { for: 'code' }, 'Code, or the whole link'),
+    input,
+    submit
+  );
   form.addEventListener('submit', (event) => {
     event.preventDefault();
     const code = codeFrom(input.value);

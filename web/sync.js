@@ -5,127 +5,148 @@ const GATHER_MS = 30; // a burst of events becomes one read
 const FEW = 4; // more changed approvals than this are read as a snapshot
 const RETRY_MS = 2000;
 
-export function makeSync(api, state) {
-  let all = false;
-  const changed = new Map(); // approval id -> those who wait for its next reading
-  let running = false;
-  let timer = 0;
-  let epoch = 0; // moves when the sign-in does: answers of an older one are dropped
+export class Sync {
+  constructor(api, state) {
+    this.api = api;
+    this.state = state;
+    this.all = false; // the whole list is to be read
+    this.changed = new Map(); // approval id -> those who wait for its next reading
+    this.running = false;
+    this.timer = 0;
+    this.notBefore = 0;
+    this.epoch = 0; // moves when the sign-in does: answers to an older one are dropped
+  }
+
+  snapshot() {
+    this.all = true;
+    this.kick(0);
+  }
+
+  // Resolves when the approval was read again, or could not be.
+  touch(id) {
+    const known = this.state.items.get(id);
+    const isSettled = known && known.approval.state !== 'pending';
+    if (!this.state.auth || isSettled) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.changed.set(id, [...(this.changed.get(id) || []), resolve]);
+      this.kick(GATHER_MS);
+    });
+  }
+
+  // The answer to a decision may be the settled approval itself.
+  accept(approval) {
+    if (approval?.id && approval.state && approval.display) this.keep(approval, performance.now());
+  }
+
+  // An event names what changed; when it does not, everything is read.
+  event({ type, data }) {
+    const id = [data?.approval?.id, data?.approval, data?.id].find(
+      (value) => typeof value === 'string' && value.startsWith('apr_')
+    );
+    if (id) this.touch(id);
+    else if (type === 'resync' || type.startsWith('approval.')) this.snapshot();
+  }
+
+  reset() {
+    this.epoch += 1;
+    clearTimeout(this.timer);
+    this.timer = 0;
+    this.notBefore = 0;
+    this.all = false;
+    this.answer([...this.changed]);
+    this.changed.clear();
+    this.state.items.clear();
+    this.state.loaded = false;
+    this.state.emit('reset');
+  }
+
+  answer(entries) {
+    for (const [, waiting] of entries) waiting.forEach((resolve) => resolve());
+  }
 
   // Counted from before the request: what is shown errs towards too little time.
-  function keep(approval, asked) {
-    const known = state.items.get(approval.id);
+  keep(approval, asked) {
+    const { items } = this.state;
+    const known = items.get(approval.id);
     if (!known && approval.state !== 'pending') return;
     if (known && known.approval.state !== 'pending') return; // settled is final
-    state.items.set(approval.id, { approval, deadline: asked + (approval.remaining_ms || 0) });
-    state.emit('item', approval.id);
+    items.set(approval.id, { approval, deadline: asked + (approval.remaining_ms || 0) });
+    this.state.emit('item', approval.id);
   }
 
-  function forget(id) {
-    const known = state.items.get(id);
+  forget(id) {
+    const known = this.state.items.get(id);
     if (!known || known.approval.state !== 'pending') return;
-    state.items.set(id, { ...known, approval: { ...known.approval, state: 'unknown' } });
-    state.emit('item', id);
+    const approval = { ...known.approval, state: 'unknown' };
+    this.state.items.set(id, { ...known, approval });
+    this.state.emit('item', id);
   }
 
-  async function readOne(id) {
-    const now = epoch;
+  async readOne(id) {
+    const now = this.epoch;
     const asked = performance.now();
     try {
-      const approval = await api.approval(id);
-      if (now === epoch) keep(approval, asked);
+      const approval = await this.api.approval(id);
+      if (now === this.epoch) this.keep(approval, asked);
     } catch (error) {
       if (error.status !== 404) throw error;
-      if (now === epoch) forget(id);
+      if (now === this.epoch) this.forget(id);
     }
   }
 
-  async function readAll() {
-    const now = epoch;
+  async readAll() {
+    const now = this.epoch;
     const asked = performance.now();
-    const before = [...state.items.values()].filter((i) => i.approval.state === 'pending');
-    const list = await api.pending();
-    if (now !== epoch) return;
+    const before = [...this.state.items.values()].map((item) => item.approval);
+    const list = await this.api.pending();
+    if (now !== this.epoch) return;
     list.sort((a, b) => (a.id < b.id ? -1 : 1));
+    list.forEach((approval) => this.keep(approval, asked));
+    // What was pending and is not listed any more has an outcome.
     const ids = new Set(list.map((approval) => approval.id));
-    for (const approval of list) keep(approval, asked);
-    for (const { approval } of before) if (!ids.has(approval.id)) await readOne(approval.id);
-    if (now !== epoch) return;
-    state.loaded = true;
-    state.emit('loaded');
+    const missing = before.filter(({ id, state }) => state === 'pending' && !ids.has(id));
+    for (const { id } of missing) await this.readOne(id);
+    if (now !== this.epoch) return;
+    this.state.loaded = true;
+    this.state.emit('loaded');
   }
 
-  async function step() {
-    const whole = all || changed.size > FEW;
-    const taken = whole ? [...changed] : [...changed].slice(0, 1);
-    for (const [id] of taken) changed.delete(id);
-    if (whole) all = false;
+  async step() {
+    const whole = this.all || this.changed.size > FEW;
+    const taken = [...this.changed].slice(0, whole ? undefined : 1);
+    taken.forEach(([id]) => this.changed.delete(id));
+    if (whole) this.all = false;
     try {
-      if (whole) await readAll();
-      else await readOne(taken[0][0]);
+      if (whole) await this.readAll();
+      else await this.readOne(taken[0][0]);
     } finally {
-      for (const [, waiting] of taken) waiting.forEach((resolve) => resolve());
+      this.answer(taken);
     }
   }
 
-  async function run() {
-    running = true;
-    let wait = 0;
-    while (!wait && state.auth && (all || changed.size)) {
+  async run() {
+    this.running = true;
+    while (this.state.auth && (this.all || this.changed.size)) {
       try {
-        await step();
+        await this.step();
       } catch (error) {
-        all = true;
-        wait = Math.max(RETRY_MS, (error.retryAfterS || 0) * 1000);
-        state.emit('sync-failed', error);
+        this.all = true;
+        const wait = Math.max(RETRY_MS, (error.retryAfterS || 0) * 1000);
+        this.notBefore = performance.now() + wait;
+        break;
       }
     }
-    running = false;
-    if (wait) kick(wait);
+    this.running = false;
+    if (this.state.auth && this.all) this.kick(0);
   }
 
-  function kick(delay) {
-    clearTimeout(timer);
-    timer = setTimeout(() => {
-      if (!running) run();
-    }, delay);
+  // A timer that runs is left alone: a flood of events must not put the reading off.
+  kick(delay) {
+    if (this.timer) return;
+    const wait = Math.max(delay, this.notBefore - performance.now());
+    this.timer = setTimeout(() => {
+      this.timer = 0;
+      if (!this.running) this.run();
+    }, wait);
   }
-
-  return {
-    snapshot() {
-      all = true;
-      kick(0);
-    },
-    // Resolves when the approval was read again, or could not be.
-    touch(id) {
-      const known = state.items.get(id);
-      if (known && known.approval.state !== 'pending') return Promise.resolve();
-      return new Promise((resolve) => {
-        changed.set(id, [...(changed.get(id) || []), resolve]);
-        kick(GATHER_MS);
-      });
-    },
-    // The answer to a decision may be the settled approval itself.
-    accept(approval) {
-      if (approval?.id && approval.state && approval.display) keep(approval, performance.now());
-    },
-    reset() {
-      epoch += 1;
-      clearTimeout(timer);
-      all = false;
-      for (const waiting of changed.values()) waiting.forEach((resolve) => resolve());
-      changed.clear();
-      state.items.clear();
-      state.loaded = false;
-      state.emit('reset');
-    },
-    // An event names what changed; when it does not, everything is read.
-    event({ type, data }) {
-      const id = [data?.approval?.id, data?.approval, data?.id].find(
-        (value) => typeof value === 'string' && value.startsWith('apr_')
-      );
-      if (id) this.touch(id);
-      else if (type === 'resync' || type.startsWith('approval.')) this.snapshot();
-    },
-  };
 }

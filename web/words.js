@@ -80,7 +80,13 @@ export function outcomeOf(approval, decision) {
   }
 }
 
-const VIAS = { web: 'this page', page: 'this page', api: 'the API', ide: 'an editor', cli: 'the command line' };
+const VIAS = {
+  web: 'this page',
+  page: 'this page',
+  api: 'the API',
+  ide: 'an editor',
+  cli: 'the command line',
+};
 
 export function viaOf(approval) {
   if (!approval.via) return '';

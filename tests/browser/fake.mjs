@@ -5,7 +5,12 @@ import { createHash, randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 
 const WEB = new URL('../../web/', import.meta.url);
-const TYPES = { html: 'text/html; charset=utf-8', css: 'text/css', js: 'text/javascript', svg: 'image/svg+xml' };
+const TYPES = {
+  html: 'text/html; charset=utf-8',
+  css: 'text/css',
+  js: 'text/javascript',
+  svg: 'image/svg+xml',
+};
 
 export const PAGE_HEADERS = {
   'Content-Security-Policy':
@@ -113,7 +118,11 @@ export class Fake {
       warning: null,
       taint: null,
       offered: ['allow', 'allow_always', 'deny'],
-      digest: 'sha256-' + createHash('sha256').update(n + text).digest('hex'),
+      digest:
+        'sha256-' +
+        createHash('sha256')
+          .update(n + text)
+          .digest('hex'),
       created_at: new Date().toISOString(),
       expires_at: new Date(Date.now() + lifeMs).toISOString(),
       settled_at: null,
@@ -153,12 +162,23 @@ export class Fake {
   }
 
   json(res, status, body, headers = {}) {
-    res.writeHead(status, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store', ...headers });
+    res.writeHead(status, {
+      'Content-Type': 'application/json',
+      'Cache-Control': 'no-store',
+      ...headers,
+    });
     res.end(JSON.stringify(body));
   }
 
   problem(res, status, code, detail, headers = {}) {
-    const body = { type: 'about:blank', title: code, status, detail, code, trace_id: '0'.repeat(32) };
+    const body = {
+      type: 'about:blank',
+      title: code,
+      status,
+      detail,
+      code,
+      trace_id: '0'.repeat(32),
+    };
     this.json(res, status, body, { 'Content-Type': 'application/problem+json', ...headers });
   }
 
@@ -182,7 +202,8 @@ export class Fake {
     const url = new URL(req.url, this.url);
     const path = url.pathname;
     this.log.push(`${req.method} ${path}`);
-    if (this.foreign(req) && path !== '/') return this.problem(res, 403, 'origin', 'foreign origin');
+    if (this.foreign(req) && path !== '/')
+      return this.problem(res, 403, 'origin', 'foreign origin');
     for (const [where, answer] of this.fail) {
       if (`${req.method} ${path}`.endsWith(where) || where === `${req.method} ${path}`) {
         if (await answer(req, res)) return undefined;
@@ -193,10 +214,12 @@ export class Fake {
     const who = this.tokens.get((req.headers.authorization || '').replace(/^Bearer /, ''));
     if (!who) return this.problem(res, 401, 'unauthorized', 'no valid token');
     if (path === '/readyz') {
-      if (this.degraded) return this.problem(res, 503, 'audit_unavailable', 'the log cannot be written');
+      if (this.degraded)
+        return this.problem(res, 503, 'audit_unavailable', 'the log cannot be written');
       return this.json(res, 200, { ready: true });
     }
-    if (path === '/v1/status') return this.json(res, 200, { version: '0', host: 'dev-3', principal: who });
+    if (path === '/v1/status')
+      return this.json(res, 200, { version: '0', host: 'dev-3', principal: who });
     if (path === '/v1/events') return this.stream(req, res);
     if (path === '/v1/approvals') return this.list(url, res);
     return this.one(req, res, path, who);
@@ -245,7 +268,8 @@ export class Fake {
     const kept = this.approvals.get(id);
     if (!kept) return this.problem(res, 404, 'not_found', 'no such approval');
     if (req.method === 'GET') return this.json(res, 200, this.view(kept), { ETag: '"r1"' });
-    if (who.role !== 'approver') return this.problem(res, 403, 'forbidden', 'a viewer changes nothing');
+    if (who.role !== 'approver')
+      return this.problem(res, 403, 'forbidden', 'a viewer changes nothing');
     if (rest === '/decision') return this.decide(req, res, kept, who);
     if (rest === '/extend') return this.extend(req, res, kept);
     return this.problem(res, 405, 'method_not_allowed', 'no such method');
@@ -268,7 +292,8 @@ export class Fake {
 
   async extend(req, res, kept) {
     const { seconds } = await readBody(req);
-    if (kept.approval.state !== 'pending') return this.problem(res, 409, 'already_settled', 'settled');
+    if (kept.approval.state !== 'pending')
+      return this.problem(res, 409, 'already_settled', 'settled');
     if (!kept.fixed) {
       kept.deadline += seconds * 1000;
       kept.approval.expires_at = new Date(kept.deadline).toISOString();

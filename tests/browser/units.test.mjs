@@ -52,7 +52,13 @@ test('text: what cannot be seen is written out', () => {
 });
 
 test('text: every script, emoji and what is already written out stay', () => {
-  for (const text of ['\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645', '\u{1f469}\u200d\u{1f680}', 'a\tb\nc', '\\u{202e}', '<b>&amp;']) {
+  for (const text of [
+    '\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645',
+    '\u{1f469}\u200d\u{1f680}',
+    'a\tb\nc',
+    '\\u{202e}',
+    '<b>&amp;',
+  ]) {
     assert.equal(visible(text), text);
   }
   assert.equal(visibleLine('a\nb\tc'), 'a\\nb\\tc');
