@@ -26,7 +26,7 @@ struct codes {
     struct code all[CODES_OPEN];
 };
 
-/* Begin with no code open; end, wiping what is. */
+/* Begin with no code open; end. */
 void codes_init(struct codes *codes);
 void codes_fini(struct codes *codes);
 
