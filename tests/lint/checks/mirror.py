@@ -11,7 +11,7 @@ A_TEST = re.compile(r"\bSTART_TEST\(\w+\)|\bLLVMFuzzerTestOneInput\(|\bdef test_
 
 
 def tests_text(tree, module):
-    names = tree.files(".c", below=(f"tests/unit/{module}/", "tests/fuzz/"))
+    names = tree.files(".c", ".py", below=(f"tests/unit/{module}/", "tests/fuzz/"))
     if module in BLACK_BOX:
         names += tree.files(".py", below=(BLACK_BOX[module],))
     texts = [tree.text(n) for n in names]

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "repeat.h"
 
 enum { NODES = 200, STEPS = 20000 };
 
@@ -108,12 +109,12 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("heap");
     TCase *t = tcase_create("heap");
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 120);
     tcase_add_test(t, an_empty_heap_has_no_first);
     tcase_add_test(t, the_first_is_the_earliest_also_after_a_move);
     tcase_add_test(t, a_removed_node_can_come_back);
     tcase_add_test(t, equal_deadlines_all_come_out);
-    tcase_add_loop_test(t, a_long_walk_keeps_the_order, 0, 4);
+    tcase_add_loop_test(t, a_long_walk_keeps_the_order, 0, 2 * gh_test_repeat());
     suite_add_tcase(s, t);
     return s;
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "repeat.h"
 
 static void setup(void)
 {
@@ -21,7 +22,7 @@ START_TEST(ids_have_their_form_and_sort_by_creation)
     char last[GH_ID];
     gh_id_new("dec", last);
     ck_assert(gh_id_valid(last, "dec"));
-    for (int i = 0; i < 100000; i++) {
+    for (int i = 0; i < 20000 * gh_test_repeat(); i++) {
         char next[GH_ID];
         gh_id_new("dec", next);
         ck_assert_int_lt(strcmp(last, next), 0);
@@ -180,7 +181,7 @@ static Suite *suite(void)
     Suite *s = suite_create("id");
     TCase *t = tcase_create("id");
     tcase_add_checked_fixture(t, setup, NULL);
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 120);
     tcase_add_test(t, ids_have_their_form_and_sort_by_creation);
     tcase_add_test(t, the_random_part_differs);
     tcase_add_loop_test(t, only_well_formed_ids_are_valid, 0,
