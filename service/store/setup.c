@@ -16,7 +16,7 @@
 #define N_TAIL 64                 /* rows whose hashes are checked at every start */
 #define SMALL_BYTES (16 << 20)    /* up to here the whole file is checked before the start */
 #define WAL_BYTES (8 << 20)       /* written ahead, so that a commit overwrites allocated blocks */
-#define MOVE_AWAY "move store.db, store.db-wal and store.db-shm away or put a good copy back"
+#define MOVE_AWAY "put a good copy back, or move store.db* and audit.anchor away to start a new log"
 
 /* Raised by one row for each change of the schema; never edited afterwards. */
 static const char *const migrations[] = {
@@ -342,6 +342,10 @@ static bool load_gateway(struct attempt *a)
     if (strncmp(a->gateway, "gw_", 3) != 0) {
         return store_blame(a->fault, "store.db has lost its gateway id; " MOVE_AWAY);
     }
+    /* Told at once: a log that turns out to be broken below can still be read and verified. */
+    pthread_mutex_lock(&a->store->lock);
+    memcpy(a->store->gateway, a->gateway, sizeof a->gateway);
+    pthread_mutex_unlock(&a->store->lock);
     return true;
 }
 
@@ -511,7 +515,6 @@ static bool finish(struct attempt *a)
     }
     pthread_mutex_lock(&store->lock);
     memcpy(store->files, files, sizeof files);
-    memcpy(store->gateway, a->gateway, sizeof store->gateway);
     store->head = a->head;
     store->health.n_rows = a->head.seq;
     store->was_up = true;

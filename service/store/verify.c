@@ -29,7 +29,8 @@ struct walk {
     struct store_head points[MAX_POINTS]; /* rows that are known from elsewhere */
     int n_points;
     struct store_verify *ret;
-    uint64_t suspect; /* the first row does not fit its origin: either may be the wrong one */
+    bool is_suspect; /* the first row does not fit its origin: either may be the wrong one */
+    uint64_t suspect;
     char suspicion[sizeof((struct store_verify){0}.reason)];
 };
 
@@ -86,15 +87,18 @@ static int find_origin(struct walk *walk, sqlite3 *db)
 /* Hold a flaw of the first row back: what is wrong may be the row that says where to begin. */
 static void suspect(struct walk *walk, uint64_t seq, const char *why)
 {
+    walk->is_suspect = true;
     walk->suspect = seq;
     snprintf(walk->suspicion, sizeof walk->suspicion, "%s", why);
 }
 
-/* True when a row that broke the chain is, or was, the one that says where the log begins. */
+/* True when what broke the chain is, or was, the row that says where the log begins. */
 static bool is_origin(const struct walk *walk, const struct store_cells *cells)
 {
+    bool is_gap = cells->seq != walk->prev.seq + 1;
     const char *body = cells->text[STORE_N_TEXTS - 1];
-    return cells->seq == walk->origin.row || strstr(body, "through_seq") != NULL;
+    return is_gap ? walk->origin.row == 0 && (int64_t)walk->prev.seq > 0
+                  : cells->seq == walk->origin.row || strstr(body, "through_seq") != NULL;
 }
 
 static bool check_first(struct walk *walk, const struct store_cells *cells, bool is_hash_good)
@@ -102,7 +106,8 @@ static bool check_first(struct walk *walk, const struct store_cells *cells, bool
     uint64_t expected = walk->origin.head.seq + 1;
     walk->ret->first_seq = cells->seq;
     if (cells->seq != expected) {
-        suspect(walk, cells->seq < expected ? cells->seq : expected,
+        bool is_back = cells->seq >= 1 && cells->seq < expected;
+        suspect(walk, is_back ? cells->seq : expected,
                 "rows are missing (or came back) at the beginning of the log, and no pruned row"
                 " accounts for it");
     } else if (!is_hash_good) {
@@ -113,16 +118,16 @@ static bool check_first(struct walk *walk, const struct store_cells *cells, bool
 
 static bool check_next(struct walk *walk, const struct store_cells *cells, bool is_hash_good)
 {
-    if (cells->seq == walk->prev.seq + 1 && is_hash_good) {
+    bool is_gap = cells->seq != walk->prev.seq + 1;
+    if (!is_gap && is_hash_good) {
         return true;
     }
-    if (walk->suspect != 0 && !is_origin(walk, cells)) {
+    if (walk->is_suspect && !is_origin(walk, cells)) {
         return blame(walk, walk->suspect, "%s", walk->suspicion);
     }
-    if (cells->seq != walk->prev.seq + 1) {
-        return blame(walk, walk->prev.seq + 1, "the row is missing");
-    }
-    return blame(walk, cells->seq, "the row was changed: its content does not yield its hash");
+    return is_gap ? blame(walk, walk->prev.seq + 1, "the row is missing")
+                  : blame(walk, cells->seq,
+                          "the row was changed: its content does not yield its hash");
 }
 
 static bool check_points(struct walk *walk, const struct store_head *row)
@@ -154,7 +159,7 @@ static bool check_row(struct walk *walk, sqlite3_stmt *stmt)
     walk->ret->last_seq = cells.seq;
     walk->ret->n_checked++;
     if (!(is_first ? check_first : check_next)(walk, &cells, is_hash_good) ||
-        (walk->suspect == 0 && !check_points(walk, &row))) {
+        (!walk->is_suspect && !check_points(walk, &row))) {
         return false;
     }
     walk->prev = row;
@@ -200,7 +205,7 @@ static void check_end(struct walk *walk)
     if (ret->reason[0] != '\0') {
         return;
     }
-    if (walk->suspect != 0) {
+    if (walk->is_suspect) {
         blame(walk, walk->suspect, "%s", walk->suspicion);
         return;
     }
