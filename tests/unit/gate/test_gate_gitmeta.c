@@ -29,8 +29,7 @@ START_TEST(spellings_of_dot_git)
         "/w/.git::$INDEX_ALLOCATION",
         "/w/.git:x/config",
         "/w/.git\\config",
-        "/w/.g\xe2\x80\x8c"
-        "it/config",
+        "/w/.g\342\200\214it/config",
         "/w/\xe2\x81\xaa.git",
         "/w/.git\xef\xbb\xbf/x",
         "/w/.gi\xc2\xadt",
