@@ -128,4 +128,9 @@ int config_deny_line(const char *path, size_t index);
 /* Append the effective configuration as a JSON object, secrets as "redacted". */
 void config_json(const struct config *config, struct gh_buf *out);
 
+/* Convert a YAML document of our own (no aliases, at most 64 levels) to JSON, appended to `out`.
+ * Fails with GH_INTERNAL (not such a document) or GH_NOMEM. */
+GH_MUST_USE enum gh_code config_yaml_to_json(const char *text, size_t len, struct gh_buf *out,
+                                             struct gh_err *err);
+
 #endif

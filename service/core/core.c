@@ -1,0 +1,463 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/log.h"
+#include "core/state.h"
+
+/* ---- the clock thread: one timer, set to what is due first; nothing is scanned ---- */
+
+static void set_timer_locked(struct core *core)
+{
+    const struct gh_due *first = gh_heap_first(&core->heap);
+    int64_t at_ms = first != NULL ? first->at_ms : 0;
+    if (at_ms == core->clock_at_ms) {
+        return;
+    }
+    core->clock_at_ms = at_ms;
+    int64_t due_ms = first == NULL ? 0 : at_ms > 0 ? at_ms : 1;
+    const struct itimerspec spec = {.it_value = {due_ms / 1000, (due_ms % 1000) * 1000000}};
+    timerfd_settime(core->clock_fd, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+void clock_set_locked(struct core *core, struct gh_due *due, int64_t at_ms)
+{
+    /* Without memory for the heap the thing never falls due by itself: fail loudly, and closed. */
+    gh_assert(gh_heap_set(&core->heap, due, at_ms));
+    set_timer_locked(core);
+}
+
+void clock_clear_locked(struct core *core, struct gh_due *due)
+{
+    gh_heap_remove(&core->heap, due);
+}
+
+static void fire_locked(struct core *core, struct gh_due *due)
+{
+    gh_heap_remove(&core->heap, due);
+    switch (due->kind) {
+    case WAIT_DUE:
+        wait_due_locked(core, due->owner);
+        break;
+    case STREAM_DUE:
+        stream_due_locked(core, due->owner);
+        break;
+    default:
+        ask_due_locked(core, due->owner, (enum ask_due)due->kind);
+        break;
+    }
+}
+
+static void *run_clock(void *cookie)
+{
+    struct core *core = cookie;
+    uint64_t ticks = 0;
+    for (;;) {
+        ssize_t n = read(core->clock_fd, &ticks, sizeof ticks);
+        if (n < 0 && errno != EINTR && errno != ECANCELED) {
+            return NULL;
+        }
+        pthread_mutex_lock(&core->lock);
+        bool is_stopping = core->is_stopping;
+        int64_t now_ms = gh_clock_boot_ms();
+        for (struct gh_due *due = gh_heap_first(&core->heap);
+             !is_stopping && due != NULL && due->at_ms <= now_ms;
+             due = gh_heap_first(&core->heap)) {
+            fire_locked(core, due);
+        }
+        core->clock_at_ms = 0;
+        set_timer_locked(core);
+        pthread_mutex_unlock(&core->lock);
+        if (is_stopping) {
+            return NULL;
+        }
+    }
+}
+
+/* ---- start ---- */
+
+static enum gh_code make_base(const struct core *core, struct config *config, struct base **ret,
+                              struct gh_err *err)
+{
+    struct base *base = calloc(1, sizeof *base);
+    if (base == NULL) {
+        return gh_fail(err, GH_NOMEM, "There is not enough memory.");
+    }
+    const struct gate_rules_input input = {
+        .home = core->options.home,
+        .xdg_config_home = getenv("XDG_CONFIG_HOME"),
+        .xdg_state_home = getenv("XDG_STATE_HOME"),
+        .git_config_global = getenv("GIT_CONFIG_GLOBAL"),
+        .config_dir = core->options.config_dir,
+        .state_dir = core->options.state_dir,
+        .runtime_dir = core->options.runtime_dir,
+        .entries = (const char *const *)config->permissions.deny_paths,
+    };
+    atomic_init(&base->refs, 1);
+    enum gh_code code = gate_rules_new(&input, &base->rules, err);
+    if (code != GH_OK) {
+        free(base);
+        return code;
+    }
+    base->config = config;
+    *ret = base;
+    return GH_OK;
+}
+
+struct loading {
+    struct core *core;
+    size_t n_failed;
+};
+
+static void load_failed(struct loading *loading, const char *what, const struct store_row *row)
+{
+    loading->n_failed++;
+    gh_log(GH_LOG_WARN, "load_failed", "what", what, "id", row->id, NULL);
+}
+
+static void load_session(const struct store_row *row, void *cookie)
+{
+    struct loading *loading = cookie;
+    if (session_load(loading->core, row) != GH_OK) {
+        load_failed(loading, "session", row);
+    }
+}
+
+static void load_trace(const struct store_row *row, void *cookie)
+{
+    struct loading *loading = cookie;
+    if (trace_load(loading->core, row) != GH_OK) {
+        load_failed(loading, "place", row);
+    }
+}
+
+static void load_idem(const struct store_row *row, void *cookie)
+{
+    struct loading *loading = cookie;
+    if (idem_load(loading->core, row) != GH_OK) {
+        load_failed(loading, "idempotency key", row);
+    }
+}
+
+/* What cannot come back is cancelled: a pending approval that nothing can answer is a lie. */
+static void load_ask(const struct store_row *row, void *cookie)
+{
+    struct loading *loading = cookie;
+    if (ask_load(loading->core, row) == GH_OK &&
+        gh_map_find(&loading->core->by_approval, row->id) != NULL) {
+        return;
+    }
+    load_failed(loading, "approval", row);
+    struct store_txn *txn = store_txn_new();
+    struct gh_err err;
+    if (txn == NULL) {
+        return;
+    }
+    const struct store_doc doc = {STORE_APPROVAL, row->id,         row->session, row->ref,
+                                  "cancelled",    row->created_ms, row->body};
+    store_txn_put(txn, &doc);
+    record_note(txn, "approval", row->session, row->id, "restart", NULL, "{}");
+    if (store_commit_wait(loading->core->options.store, &txn, &err) != GH_OK) {
+        gh_log(GH_LOG_ERROR, "cancel_failed", "id", row->id, "why", err.detail, NULL);
+    }
+}
+
+static enum gh_code load_kind(struct core *core, enum store_kind kind, const char *state,
+                              store_row_fn *fn, struct gh_err *err)
+{
+    struct loading loading = {core, 0};
+    const char *states[] = {state, NULL};
+    const struct store_filter filter = {.states = state != NULL ? states : NULL, .limit = 1000000};
+    return store_list(core->options.store, kind, &filter, fn, &loading, err);
+}
+
+static enum gh_code load_all(struct core *core, struct gh_err *err)
+{
+    GH_TRY(load_kind(core, STORE_META, NULL, load_trace, err));
+    GH_TRY(load_kind(core, STORE_SESSION, "active", load_session, err));
+    GH_TRY(load_kind(core, STORE_IDEMPOTENCY, NULL, load_idem, err));
+    return load_kind(core, STORE_APPROVAL, "pending", load_ask, err);
+}
+
+/* A store that cannot be read leaves an empty memory: every write fails, so everything is denied.
+ */
+static void load_or_log(struct core *core)
+{
+    struct gh_err err;
+    pthread_mutex_lock(&core->lock);
+    if (load_all(core, &err) != GH_OK) {
+        gh_log(GH_LOG_ERROR, "load_failed", "why", err.detail, NULL);
+    }
+    pthread_mutex_unlock(&core->lock);
+}
+
+static char *copy_or_null(const char *text)
+{
+    return text != NULL ? strdup(text) : NULL;
+}
+
+static void init_core(struct core *core, const struct core_options *options)
+{
+    unsigned char raw[8];
+    core->options = *options;
+    core->options.home = copy_or_null(options->home);
+    core->options.config_dir = copy_or_null(options->config_dir);
+    core->options.state_dir = copy_or_null(options->state_dir);
+    core->options.runtime_dir = copy_or_null(options->runtime_dir);
+    pthread_mutex_init(&core->lock, NULL);
+    core->idem_last = &core->idem_first;
+    core->revision = 1;
+    core->numbers.is_reload_ok = true;
+    gh_clock_boot_id(core->boot_id);
+    gh_id_random(raw, sizeof raw);
+    for (size_t i = 0; i < sizeof raw; i++) {
+        snprintf(core->run_id + 2 * i, 3, "%02x", raw[i]);
+    }
+    core->clock_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
+}
+
+enum gh_code core_new(const struct core_options *options, struct config **config, struct core **ret,
+                      struct gh_err *err)
+{
+    struct core *core = calloc(1, sizeof *core);
+    if (core == NULL) {
+        return gh_fail(err, GH_NOMEM, "There is not enough memory.");
+    }
+    init_core(core, options);
+    enum gh_code code = core->clock_fd < 0
+                            ? gh_fail(err, GH_IO, "A timer cannot be made: %s.", strerror(errno))
+                            : make_base(core, *config, &core->base, err);
+    if (code != GH_OK) {
+        core_free(core);
+        return code;
+    }
+    *config = NULL;
+    load_or_log(core);
+    if (pthread_create(&core->clock, NULL, run_clock, core) != 0) {
+        core_free(core);
+        return gh_fail(err, GH_NOMEM, "The clock thread cannot be started.");
+    }
+    pthread_setname_np(core->clock, "gh-clock");
+    core->has_clock = true;
+    *ret = core;
+    return GH_OK;
+}
+
+/* ---- reload ---- */
+
+/* New rules for a session; on failure it keeps the old ones, which are never looser than asked. */
+static enum gh_code move_session(struct core *core, struct session *session, struct base *base,
+                                 struct gh_err *err)
+{
+    gh_auto(gh_json_freep) struct json_t *deny = NULL;
+    GH_TRY(gh_json_parse(session->deny_json, strlen(session->deny_json), &deny, err));
+    size_t n = gh_json_len(deny);
+    gh_autofree const char **entries = calloc(n + 1, sizeof *entries);
+    if (entries == NULL) {
+        return gh_fail(err, GH_NOMEM, "There is not enough memory.");
+    }
+    for (size_t i = 0; i < n; i++) {
+        entries[i] = gh_json_text(gh_json_at(deny, i));
+    }
+    struct place *place = NULL;
+    enum gh_code code = place_new(core, base, session->place->working_dir, entries, n, &place, err);
+    if (code != GH_OK) {
+        return code;
+    }
+    place_unref(session->place);
+    session->place = place;
+    return GH_OK;
+}
+
+static void reseed_locked(struct session *session)
+{
+    struct grant *next = NULL;
+    for (struct grant *grant = session->grants; grant != NULL; grant = next) {
+        next = grant->next;
+        if (grant->is_seed) {
+            grant_remove(session, grant);
+        }
+    }
+    grants_seed(session);
+}
+
+/* Pending approvals are looked at with the new rules. */
+static void regather_locked(struct core *core)
+{
+    struct ask *next = NULL;
+    for (struct ask *ask = core->pending_first; ask != NULL; ask = next) {
+        struct gh_err err;
+        struct judged judged;
+        next = ask->next;
+        if (!ask->is_settling &&
+            judge_gather(ask->session->place, ask->call, &judged, &err) == GH_OK) {
+            judged_fini(&ask->judged);
+            ask->judged = judged;
+        }
+    }
+}
+
+static void apply_base_locked(struct core *core, struct base *base)
+{
+    size_t at = 0;
+    for (struct session *session = gh_map_next(&core->sessions, &at); session != NULL;
+         session = gh_map_next(&core->sessions, &at)) {
+        struct gh_err err;
+        if (session->is_active && move_session(core, session, base, &err) != GH_OK) {
+            /* Its folder is refused now: nothing more is allowed in it. */
+            gh_log(GH_LOG_WARN, "session_refused", "session", session->id, "why", err.detail, NULL);
+            session->mode = GATE_PLAN;
+        } else if (session->is_active) {
+            reseed_locked(session);
+        }
+    }
+    regather_locked(core);
+    at = 0;
+    for (struct session *session = gh_map_next(&core->sessions, &at); session != NULL;
+         session = gh_map_next(&core->sessions, &at)) {
+        ask_sweep_locked(core, session);
+    }
+}
+
+enum gh_code core_reload(struct core *core, struct config **config, struct gh_err *err)
+{
+    struct base *base = NULL;
+    enum gh_code code = make_base(core, *config, &base, err);
+    pthread_mutex_lock(&core->lock);
+    core->numbers.reload_ms = gh_clock_wall_ms();
+    core->numbers.is_reload_ok = code == GH_OK;
+    if (code == GH_OK) {
+        *config = NULL;
+        base_unref(core->base);
+        core->base = base;
+        apply_base_locked(core, base);
+    }
+    pthread_mutex_unlock(&core->lock);
+    return code;
+}
+
+/* ---- stop ---- */
+
+static void answer_all_locked(struct core *core)
+{
+    size_t at = 0;
+    for (struct wait *wait = gh_map_next(&core->waits, &at); wait != NULL;
+         wait = gh_map_next(&core->waits, &at)) {
+        wait_due_locked(core, wait);
+        at = 0; /* the map has changed */
+    }
+    while (core->streams != NULL) {
+        stream_close_locked(core, core->streams);
+    }
+}
+
+void core_stop(struct core *core)
+{
+    pthread_mutex_lock(&core->lock);
+    core->is_stopping = true;
+    answer_all_locked(core);
+    const struct itimerspec now = {.it_value = {0, 1}};
+    timerfd_settime(core->clock_fd, 0, &now, NULL);
+    pthread_mutex_unlock(&core->lock);
+    if (core->has_clock) {
+        pthread_join(core->clock, NULL);
+        core->has_clock = false;
+    }
+}
+
+static void free_asks(struct ask *first)
+{
+    while (first != NULL) {
+        struct ask *next = first->next;
+        ask_free(first);
+        first = next;
+    }
+}
+
+void core_free(struct core *core)
+{
+    if (core == NULL) {
+        return;
+    }
+    if (core->has_clock) {
+        core_stop(core);
+    }
+    free_asks(core->pending_first);
+    free_asks(core->settled_first);
+    size_t at = 0;
+    for (struct session *session = gh_map_next(&core->sessions, &at); session != NULL;
+         session = gh_map_next(&core->sessions, &at)) {
+        session_free(session);
+    }
+    gh_map_fini(&core->sessions);
+    gh_map_fini(&core->externals);
+    gh_map_fini(&core->by_approval);
+    gh_map_fini(&core->by_decision);
+    gh_map_fini(&core->waits);
+    idems_free(core);
+    traces_free(core);
+    events_free(core);
+    gh_heap_fini(&core->heap);
+    base_unref(core->base);
+    if (core->clock_fd >= 0) {
+        close(core->clock_fd);
+    }
+    pthread_mutex_destroy(&core->lock);
+    free((void *)core->options.home);
+    free((void *)core->options.config_dir);
+    free((void *)core->options.state_dir);
+    free((void *)core->options.runtime_dir);
+    free(core);
+}
+
+/* ---- numbers ---- */
+
+void core_numbers(struct core *core, struct core_numbers *ret)
+{
+    pthread_mutex_lock(&core->lock);
+    *ret = core->numbers;
+    ret->n_pending = core->n_pending;
+    ret->n_streams = core->n_streams;
+    ret->oldest_pending_ms =
+        core->pending_first != NULL ? gh_clock_wall_ms() - core->pending_first->created_ms : 0;
+    size_t at = 0;
+    for (const struct session *session = gh_map_next(&core->sessions, &at); session != NULL;
+         session = gh_map_next(&core->sessions, &at)) {
+        ret->n_sessions += session->is_active;
+        ret->n_tainted += session->is_active && session->is_tainted;
+    }
+    pthread_mutex_unlock(&core->lock);
+}
+
+static void rule_json(const struct gate_rule_info *info, void *cookie)
+{
+    struct gh_jw *w = cookie;
+    gh_jw_obj(w, NULL);
+    gh_jw_str(w, "entry", info->entry);
+    gh_jw_str(w, "resolved", info->resolved);
+    gh_jw_str(w, "source", info->source);
+    gh_jw_str(w, "note", info->note);
+    gh_jw_end(w);
+}
+
+void core_config_json(struct core *core, struct gh_buf *out)
+{
+    pthread_mutex_lock(&core->lock);
+    struct base *base = base_ref(core->base);
+    pthread_mutex_unlock(&core->lock);
+    gh_auto(gh_buf_fini) struct gh_buf config = GH_BUF_INIT;
+    config_json(base->config, &config);
+    struct gh_jw w = {out, false};
+    gh_jw_obj(&w, NULL);
+    gh_jw_raw(&w, "config", gh_buf_str(&config));
+    gh_jw_arr(&w, "deny_list");
+    gate_rules_each(base->rules, rule_json, &w);
+    gh_jw_arr_end(&w);
+    gh_jw_end(&w);
+    base_unref(base);
+}

@@ -1,0 +1,567 @@
+/* state: what core keeps in memory, for core's own files only.
+ *
+ * Everything here is guarded by core->lock unless a member says otherwise. Functions named *_locked
+ * expect the lock.
+ */
+#ifndef GH_CORE_STATE_H
+#define GH_CORE_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "base/heap.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "core/core.h"
+#include "gate/facts.h"
+
+/* ---- shared, immutable, counted: may be used without the lock while a reference is held ---- */
+
+/* Configuration and the rules compiled from it. */
+struct base {
+    atomic_int refs;
+    struct config *config;    /* owned */
+    struct gate_rules *rules; /* owned */
+};
+struct base *base_ref(struct base *base);
+void base_unref(struct base *base);
+
+/* Where a session works and what guards it. */
+struct place {
+    atomic_int refs;
+    struct base *base;        /* counted */
+    struct gate_rules *rules; /* the base's and the session's; owned */
+    struct gitmeta_dirs git;  /* owned */
+    char *working_dir;        /* canonical; owned */
+    char *home;               /* or NULL; owned */
+};
+struct place *place_ref(struct place *place);
+void place_unref(struct place *place);
+void place_unrefp(struct place **place);
+
+/* ---- a tool call as parsed (call.c) ---- */
+
+struct call_part {
+    enum gate_action action;
+    struct gate_target target; /* strings borrowed from call->body */
+    const char **argv;         /* owned; target.args points here */
+    const char *old_text;      /* diff as the request gave it, or NULL; borrowed */
+    const char *new_text;      /* or NULL */
+};
+
+struct call {
+    struct json_t *body; /* owned; every borrowed string lives in it */
+    const char *tool;
+    struct call_part *parts; /* owned; n_parts of them */
+    size_t n_parts;
+    const char *preview;            /* or NULL */
+    const char *narration;          /* or NULL */
+    const char *response_id;        /* or NULL */
+    const struct json_t *arguments; /* or NULL; borrowed */
+    bool is_plan_call;
+    bool is_detached;
+    bool wants_ticket;   /* on_deadline: ticket */
+    int64_t deadline_ms; /* the caller's own limit from now; 0: none */
+    int64_t wait_ms;
+};
+
+/* Parse the body of POST decisions. *ret is owned by caller (call_free).
+ * Fails with GH_BAD_JSON, GH_UNKNOWN_FIELD, GH_INVALID, GH_NOMEM. */
+GH_MUST_USE enum gh_code call_parse(const char *data, size_t len, struct call **ret,
+                                    struct gh_err *err);
+void call_free(struct call *call);
+void call_freep(struct call **call);
+
+/* ---- judged (judge.c) ---- */
+
+struct judged_part {
+    struct gate_facts facts; /* owned content */
+    struct gate_verdict verdict;
+    struct gh_buf target; /* canonical target, JSON */
+    struct gh_buf key;    /* cache key */
+    char warning[32];     /* slug, or "" */
+};
+
+struct judged {
+    struct judged_part *parts; /* owned; n of them */
+    size_t n;
+    struct gate_verdict total; /* the strictest */
+    size_t decider;            /* the part that gave it */
+};
+
+struct session;
+
+/* Gather the facts of every part (file system; no lock). Fails with GH_INVALID, GH_NOMEM. */
+GH_MUST_USE enum gh_code judge_gather(const struct place *place, const struct call *call,
+                                      struct judged *ret, struct gh_err *err);
+
+/* Fill in modes, taint, tool and grants and decide every part. `has_ticket` per decide.h. */
+void judge_locked(const struct session *session, const struct call *call, struct judged *judged,
+                  bool has_ticket);
+void judged_fini(struct judged *judged);
+
+/* What a verdict says to the model, for the deciding part; static parts filled in. */
+void judge_reason(const struct session *session, const struct judged *judged, char *out,
+                  size_t size);
+
+/* ---- sessions ---- */
+
+struct tool {
+    char *name; /* owned */
+    enum gate_action action;
+    bool mutates_outside;
+    bool needs_checkpoint;
+};
+
+struct grant {
+    char id[GH_ID];
+    struct gh_buf key; /* cache key, or for a ticket the digest */
+    char *target;      /* JSON, for the list; owned */
+    enum gate_action action;
+    bool is_seed;
+    bool is_ticket;        /* one shot */
+    bool is_taken;         /* a ticket whose user is being made durable */
+    int64_t created_ms;    /* wall clock */
+    int64_t expires_at_ms; /* CLOCK_BOOTTIME; 0: never */
+    uint64_t hits;
+    char by[AUTH_NAME + 8]; /* who allowed it */
+    char decision[GH_ID];   /* from which decision, or "" */
+    struct grant *next;
+};
+
+struct taint {
+    char *source;  /* owned */
+    char *marker;  /* owned */
+    char *excerpt; /* owned; original text */
+    size_t offset; /* bytes */
+    int64_t at_ms; /* wall clock */
+};
+
+/* One decision the session may still report about. */
+struct recent {
+    char id[GH_ID];
+    char *response_id;                /* or NULL; owned */
+    char *path;                       /* file of a write, or NULL; owned */
+    unsigned char new_sha[GH_SHA256]; /* of the approved new text; valid when has_new */
+    bool has_new;
+    bool is_allowed;
+    bool has_outcome;
+};
+
+struct response {
+    char *id; /* owned */
+    int n_calls;
+    bool has_failed;
+    struct response *next;
+};
+
+#define N_RECENT 128
+#define MAX_TOOLS 512
+#define MAX_GRANTS 4096
+#define MAX_RESPONSES 64
+
+struct opening {
+    struct http_exchange *x;
+    struct opening *next;
+};
+
+struct session {
+    char id[GH_ID];
+    char owner[AUTH_NAME];
+    char *agent, *title; /* owned */
+    char *external;      /* map key "owner\nagent\nid", or NULL; owned */
+    char *external_json; /* as sent, or NULL; owned */
+    char *client_json;   /* as sent, or NULL; owned */
+    char *deny_json;     /* the session's own deny_paths as a JSON array; owned */
+    enum gate_mode mode;
+    bool is_plan_by_approver;
+    bool is_active;
+    bool is_born; /* durable and visible */
+    struct opening
+        *openings; /* requests for the same external id that came while it is being born */
+    struct session *next_ended;   /* ended sessions, oldest first */
+    int64_t created_ms, ended_ms; /* wall clock; ended -1 while active */
+    int64_t ask_timeout_ms;
+    struct place *place; /* counted */
+    bool is_tainted;
+    struct taint taint;   /* valid while is_tainted */
+    struct gh_map tools;  /* own registrations, by name */
+    struct grant *grants; /* newest first */
+    size_t n_grants;
+    size_t n_pending;
+    uint64_t revision;          /* moves with each change of its approvals */
+    struct recent *recent;      /* N_RECENT of them, or NULL before the first; owned */
+    size_t recent_at;           /* next place to write */
+    struct response *responses; /* newest first */
+};
+
+/* ---- asks: a decision that waits for a person, and its approval ---- */
+
+enum ask_state {
+    ASK_PENDING = 0,
+    ASK_ALLOWED,
+    ASK_ALLOWED_ALWAYS,
+    ASK_DENIED,
+    ASK_EXPIRED,
+    ASK_CANCELLED
+};
+enum ask_due {
+    ASK_DUE_EXPIRE = 1,
+    ASK_DUE_TICKET,
+    ASK_DUE_BACK,
+    ASK_DUE_RETRY,
+    WAIT_DUE,
+    STREAM_DUE
+};
+
+/* What the caller was told, or will be. */
+struct answer {
+    enum gate_decision decision;
+    enum gate_tier tier;
+    enum gate_by by;
+    enum gate_reason reason;
+    char *text; /* reason for the model; owned */
+};
+
+/* How an approval leaves PENDING. */
+struct settlement {
+    enum ask_state state;
+    struct answer answer;
+    char settled_by[AUTH_NAME + 8]; /* "" when nobody did */
+    char via[16];                   /* web, cli, ide, api, "" */
+    char *feedback;                 /* or NULL; owned */
+};
+
+struct wait;
+
+struct ask {
+    char id[GH_ID];       /* apr_ */
+    char decision[GH_ID]; /* dec_ */
+    char session_id[GH_ID];
+    char owner[AUTH_NAME];
+    struct session *session; /* borrowed; valid while pending */
+    struct call *call;       /* owned; NULL after settling */
+    struct judged judged;    /* facts at the time of asking; empty after settling */
+    char *fixed;        /* members of the approval that never change, JSON without braces; owned */
+    char *answer_final; /* the decision's object once it is answered; owned */
+    char *texts;        /* {"parts":[{path,old,new}]} for editors; owned */
+    char digest[8 + GH_HEX];           /* "sha256-" hex */
+    unsigned char operands[GH_SHA256]; /* hash of the operand files as shown */
+    bool may_remember;
+    bool is_detached;
+    bool wants_ticket;
+    int64_t created_ms;    /* wall clock */
+    int64_t expires_at_ms; /* CLOCK_BOOTTIME: the approval's end */
+    int64_t ticket_at_ms;  /* CLOCK_BOOTTIME: the decision's end with a ticket; 0: none */
+    int64_t limit_at_ms;   /* CLOCK_BOOTTIME: extend never goes beyond */
+    int64_t settled_ms;    /* wall clock; -1 while pending */
+
+    enum ask_state state;
+    struct settlement settlement; /* valid when not pending, or while settling */
+    bool is_born;                 /* durable and visible */
+    bool is_settling;             /* an outcome is on its way to the disk */
+    bool is_over;                 /* its time is up; nothing may allow it any more */
+    bool is_answered; /* the decision is settled (always when not pending; with a ticket earlier) */
+    bool is_gone;     /* the caller broke off */
+    struct answer answer; /* valid when is_answered */
+    int64_t answered_ms;  /* wall clock */
+    int n_holders;        /* the caller's held requests */
+    uint64_t revision;
+    struct gh_due due_expire, due_ticket, due_back, due_retry;
+    struct wait *waits;        /* held requests on this approval */
+    struct deferred *deferred; /* answers that came while settling */
+    struct ask *prev, *next;   /* pending list (FIFO), or the list of settled ones */
+};
+
+/* A PUT that waits for the outcome of one that came before it. */
+struct deferred {
+    struct http_exchange *x;
+    struct auth_token who;
+    struct deferred *next;
+};
+
+/* ---- held requests ---- */
+
+enum wait_kind { WAIT_DECISION = 0, WAIT_APPROVAL, WAIT_LIST, WAIT_EVENTS };
+
+struct wait {
+    char number[24]; /* map key, made of the exchange: finds it when its client leaves */
+    struct http_exchange *x;
+    enum wait_kind kind;
+    struct auth_token who;
+    struct ask *ask;     /* WAIT_DECISION, WAIT_APPROVAL */
+    bool is_holder;      /* the asker itself */
+    uint64_t seen;       /* revision or event the client knows */
+    bool has_seen;       /* it sent If-None-Match */
+    char session[GH_ID]; /* filter of WAIT_LIST and WAIT_EVENTS, or "" */
+    struct gh_due due;
+    struct wait *prev, *next; /* in ask->waits or core->list_waits or core->event_waits */
+    struct wait **list;       /* the list it is in */
+};
+
+/* ---- events ---- */
+
+#define N_EVENTS 8192
+
+struct event {
+    uint64_t seq;
+    char type[32];
+    char session[GH_ID];
+    char owner[AUTH_NAME]; /* owner of the session: who may see it among agents */
+    char *data;            /* JSON; owned */
+};
+
+struct stream {
+    struct http_stream *http;
+    struct auth_token who;
+    char session[GH_ID]; /* filter, or "" */
+    struct gh_due due;   /* heartbeat */
+    struct stream *prev, *next;
+};
+
+/* ---- idempotency ---- */
+
+struct idem {
+    char scope[GH_HEX]; /* map key */
+    unsigned char body[GH_SHA256];
+    char object[GH_ID]; /* what was created; "" while in progress */
+    int64_t at_ms;      /* wall clock */
+    struct idem *next;  /* oldest first */
+};
+
+/* What a principal left behind in a working directory (contract 3). */
+struct trace {
+    char key[GH_HEX]; /* map key: SHA-256 of owner and directory */
+    bool is_plan;
+    bool is_tainted;
+    struct taint taint;
+};
+
+struct core {
+    struct core_options options; /* strings owned */
+    pthread_mutex_t lock;
+    struct base *base; /* counted */
+    char boot_id[GH_BOOT_ID];
+    char run_id[17]; /* first part of event ids */
+    bool is_stopping;
+
+    struct gh_map sessions;                   /* by id; active, and ended ones not yet forgotten */
+    struct gh_map externals;                  /* by session->external; active */
+    struct session *ended_first, *ended_last; /* ended ones kept in memory for a while */
+    size_t n_ended;
+    struct gh_map by_approval, by_decision; /* asks */
+    struct gh_map idems;                    /* by scope */
+    struct idem *idem_first, **idem_last;
+    struct gh_map traces; /* by key */
+    struct gh_map waits;  /* by number */
+
+    struct ask *pending_first, *pending_last; /* FIFO */
+    struct ask *settled_first, *settled_last; /* oldest first */
+    size_t n_pending, n_settled;
+    uint64_t revision; /* moves with each change of any approval */
+    struct wait *list_waits, *event_waits;
+
+    struct event events[N_EVENTS];
+    uint64_t event_seq; /* newest */
+    struct stream *streams;
+    size_t n_streams;
+
+    struct gh_heap heap;
+    pthread_t clock;
+    bool has_clock;
+    int clock_fd;        /* timerfd, CLOCK_BOOTTIME */
+    int64_t clock_at_ms; /* when it is set to fire; 0: not set */
+    struct core_numbers numbers;
+};
+
+/* ---- request metadata for the audit; borrowed from the exchange ---- */
+
+struct meta {
+    const char *principal; /* may be NULL */
+    const char *peer;
+    const char *agent;
+    const char *trace_id;
+    char principal_text[AUTH_NAME + GH_ID + 4];
+};
+void meta_of(struct http_exchange *x, const struct auth_token *who, struct meta *ret);
+
+/* ---- shared by core's files ---- */
+
+/* lifecycle.c: make sure the clock thread wakes for the heap's first node. */
+void clock_set_locked(struct core *core, struct gh_due *due, int64_t at_ms);
+void clock_clear_locked(struct core *core, struct gh_due *due);
+
+/* session.c */
+struct session *session_find_locked(struct core *core, const struct auth_token *who,
+                                    const char *id);
+void session_json_locked(const struct core *core, const struct session *session,
+                         struct gh_buf *out);
+void session_doc_locked(struct store_txn *txn, const struct core *core,
+                        const struct session *session);
+void session_event_locked(struct core *core, const struct session *session, const char *type);
+GH_MUST_USE enum gh_code session_load(struct core *core, const struct store_row *row);
+void session_free(struct session *session);
+GH_MUST_USE enum gh_code place_new(struct core *core, struct base *base, const char *working_dir,
+                                   const char *const *entries, size_t n_entries, struct place **ret,
+                                   struct gh_err *err);
+
+void session_retire_locked(struct core *core, struct session *session);
+void session_recall(struct core *core, const char *external);
+bool session_reopen_locked(struct core *core, struct session *session);
+void answer_reopened_locked(struct core *core, struct session *session, enum gate_mode mode,
+                            struct http_exchange *x, const struct auth_token *who);
+enum gate_mode stricter_mode(enum gate_mode a, enum gate_mode b);
+
+/* tool.c: the registration of `name`; false when it is unknown. */
+bool tool_find(const struct session *session, const char *name, struct tool *ret);
+bool tool_name_ok(const char *name);
+void tool_free_all(struct session *session);
+void tools_json(const struct session *session, struct gh_buf *out);
+void tools_load(struct session *session, const struct json_t *arr);
+
+/* grant.c */
+struct grant *grant_find(const struct session *session, const struct gh_buf *key);
+struct grant *ticket_find(const struct session *session, const char *digest);
+void grant_add_locked(struct session *session, const struct judged_part *part,
+                      enum gate_action action, const char *by, const char *decision);
+void ticket_add_locked(struct session *session, const struct ask *ask, const char *by);
+void grant_remove(struct session *session, struct grant *grant);
+void grants_seed(struct session *session);
+void grants_free(struct session *session);
+
+/* event.c */
+void event_emit_locked(struct core *core, const char *type, const struct session *session,
+                       const char *owner, struct gh_buf *data);
+void stream_due_locked(struct core *core, struct stream *stream);
+void stream_close_locked(struct core *core, struct stream *stream);
+void events_reply_locked(struct core *core, struct wait *wait);
+void events_free(struct core *core);
+
+/* wait.c */
+bool wait_hold_locked(struct core *core, const struct wait *what, int64_t wait_ms,
+                      struct wait **list);
+struct http_exchange *wait_take_locked(struct core *core, struct wait *wait);
+void wait_due_locked(struct core *core, struct wait *wait);
+void waits_wake_locked(struct core *core, struct wait **list);
+GH_MUST_USE enum gh_code query_limit(struct http_exchange *x, int64_t *ret, struct gh_err *err);
+bool query_wait_ms(struct http_exchange *x, int64_t *ret_ms, struct gh_err *err);
+
+/* ask.c, ask_render.c, settle.c */
+struct ask *ask_find_locked(struct core *core, const struct auth_token *who, const char *id);
+void ask_free(struct ask *ask);
+void ask_changed_locked(struct core *core, struct ask *ask);
+void ask_json_locked(const struct core *core, const struct ask *ask, const struct settlement *as,
+                     struct gh_buf *out);
+void ask_decision_json(const struct ask *ask, struct gh_buf *out);
+void ask_doc_locked(struct store_txn *txn, const struct core *core, const struct ask *ask,
+                    const struct settlement *as, const char *final);
+void ask_link_pending_locked(struct core *core, struct ask *ask);
+void ask_to_settled_locked(struct core *core, struct ask *ask);
+void ask_event_locked(struct core *core, const struct ask *ask, const char *type);
+void ask_due_locked(struct core *core, struct ask *ask, enum ask_due kind);
+void ask_hold_back_locked(struct core *core, struct ask *ask);
+void ask_touch_locked(struct core *core, struct ask *ask, const struct auth_token *who);
+const char *ask_state_name(enum ask_state state);
+void ask_sweep_locked(struct core *core, struct session *session);
+void ask_cancel_all_locked(struct core *core, struct session *session, enum gate_reason reason);
+GH_MUST_USE enum gh_code ask_load(struct core *core, const struct store_row *row);
+void settle_start_locked(struct core *core, struct ask *ask, struct settlement *how,
+                         struct http_exchange *x, const struct meta *meta);
+void settle_release_locked(struct core *core, struct ask *ask);
+void settle_put_locked(struct core *core, struct ask *ask, struct http_exchange *x,
+                       const struct auth_token *who);
+void archived_approval(struct core *core, struct http_exchange *x, const struct auth_token *who,
+                       const char *id);
+void settle_system_locked(struct core *core, struct ask *ask, enum gate_tier tier,
+                          enum gate_reason reason);
+void settle_timeout_locked(struct core *core, struct ask *ask);
+void settle_ticket_locked(struct core *core, struct ask *ask);
+void settlement_fini(struct settlement *how);
+void ask_reply_decision(const struct ask *ask, struct http_exchange *x);
+void approval_reply_locked(struct core *core, const struct ask *ask, struct http_exchange *x);
+void approvals_reply_locked(struct core *core, struct wait *wait);
+
+/* card.c: digest, display, preview of a call. */
+struct card {
+    char digest[8 + GH_HEX];
+    unsigned char operands[GH_SHA256];
+    struct gh_buf fixed; /* approval members from "tool" to "digest" */
+    struct gh_buf texts;
+    bool may_remember;
+};
+void card_fini(struct card *card);
+
+/* What a card needs of its session, copied under the lock. */
+struct card_session {
+    char id[GH_ID];
+    bool is_known_tool;
+    struct taint taint; /* empty when there is none; owned */
+};
+GH_MUST_USE enum gh_code card_make(const struct card_session *session, const struct place *place,
+                                   const struct call *call, const struct judged *judged,
+                                   struct card *ret, struct gh_err *err);
+GH_MUST_USE enum gh_code card_operands(const struct place *place, const struct judged *judged,
+                                       const struct call *call, unsigned char ret[GH_SHA256],
+                                       struct gh_err *err);
+
+/* record.c: audit rows and answers */
+struct answer_view {
+    const char *id, *session;
+    const struct answer *answer; /* NULL while it waits for a person */
+    const struct judged *judged;
+    const struct call *call;
+    const char *approval; /* or NULL */
+    int64_t created_ms;   /* wall clock */
+    int64_t settled_ms;   /* wall clock; -1 while it waits */
+};
+void answer_json(const struct answer_view *view, struct gh_buf *out);
+void record_decision(struct store_txn *txn, const struct session *session,
+                     const struct answer_view *view, const char *body, const struct meta *meta);
+void record_note(struct store_txn *txn, const char *kind, const char *session, const char *ref,
+                 const char *code, const struct meta *meta, const char *body);
+void warning_json(const char *slug, struct gh_jw *w, const char *key);
+void reply_json(struct http_exchange *x, int status, struct gh_buf *body);
+void reply_audit_failed(struct http_exchange *x);
+void reply_not_found(struct http_exchange *x);
+
+/* decision.c */
+void decision_event_locked(struct core *core, const struct answer_view *view, const char *owner);
+bool answer_make(struct answer *ret, const struct gate_verdict *verdict, const char *text);
+void answer_fini(struct answer *answer);
+void decision_from_store(struct core *core, struct http_exchange *x, const struct auth_token *who,
+                         const char *session_id, const char *id);
+
+/* outcome.c */
+void recent_add_locked(struct session *session, const char *id, const struct call *call,
+                       const struct judged *judged, bool is_allowed);
+void recents_free(struct session *session);
+struct response *response_of_locked(struct session *session, const char *id);
+
+/* idem.c */
+enum idem_result { IDEM_NONE = 0, IDEM_NEW, IDEM_REPLAY, IDEM_ANSWERED };
+enum idem_result idem_begin_locked(struct core *core, struct http_exchange *x,
+                                   const struct auth_token *who,
+                                   const unsigned char body[GH_SHA256], struct idem **ret);
+void idem_body(struct http_exchange *x, unsigned char ret[GH_SHA256]);
+void idem_doc(struct store_txn *txn, const struct idem *idem, const char *object);
+void idem_end_locked(struct core *core, struct idem *idem, const char *object);
+GH_MUST_USE enum gh_code idem_load(struct core *core, const struct store_row *row);
+void idems_free(struct core *core);
+
+/* taint.c */
+void taint_fini(struct taint *taint);
+bool taint_copy(struct taint *to, const struct taint *from);
+void taint_json(const struct taint *taint, struct gh_jw *w, const char *key);
+bool taint_read(const struct json_t *obj, struct taint *ret);
+void finding_json(const char *source, const struct scan_finding *finding, struct gh_jw *w,
+                  const char *key);
+void taint_found_locked(struct core *core, struct session *session, const char *source,
+                        const struct scan_finding *finding, const struct meta *meta,
+                        struct store_txn *txn);
+struct trace *trace_of_locked(struct core *core, const char *owner, const char *dir, bool make);
+void trace_doc(struct store_txn *txn, const struct trace *trace);
+GH_MUST_USE enum gh_code trace_load(struct core *core, const struct store_row *row);
+void traces_free(struct core *core);
+
+#endif

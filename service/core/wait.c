@@ -1,0 +1,159 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "core/state.h"
+
+#define MAX_WAIT_MS 120000
+
+bool query_wait_ms(struct http_exchange *x, int64_t *ret_ms, struct gh_err *err)
+{
+    const char *text = http_query(x, "wait_s");
+    *ret_ms = 0;
+    if (text == NULL) {
+        return true;
+    }
+    char *end = NULL;
+    double seconds = strtod(text, &end);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || !isfinite(seconds) || seconds > 120.0) {
+        gh_fail_at(err, GH_INVALID, "", "wait_s is a number of seconds from 0 to 120.");
+        return false;
+    }
+    *ret_ms = (int64_t)(seconds * 1000.0);
+    return true;
+}
+
+/* The client of a held request left. */
+static void gone(struct http_exchange *x, void *cookie)
+{
+    (void)x;
+    struct core *core = cookie;
+    char number[24];
+    pthread_mutex_lock(&core->lock);
+    snprintf(number, sizeof number, "%p", (void *)x);
+    struct wait *wait = gh_map_find(&core->waits, number);
+    if (wait != NULL) {
+        struct ask *ask = wait->ask;
+        bool was_holder = wait->is_holder;
+        struct http_exchange *left = wait_take_locked(core, wait);
+        struct gh_buf none = GH_BUF_INIT;
+        http_reply(left, 204, &none, NULL, 0); /* nobody reads it; it ends the exchange */
+        if (was_holder && ask != NULL) {
+            ask_hold_back_locked(core, ask);
+        }
+    }
+    pthread_mutex_unlock(&core->lock);
+}
+
+static void link_wait(struct wait **list, struct wait *wait)
+{
+    wait->list = list;
+    wait->prev = NULL;
+    wait->next = *list;
+    if (*list != NULL) {
+        (*list)->prev = wait;
+    }
+    *list = wait;
+}
+
+bool wait_hold_locked(struct core *core, const struct wait *what, int64_t wait_ms,
+                      struct wait **list)
+{
+    if (core->is_stopping) {
+        return false;
+    }
+    struct wait *wait = malloc(sizeof *wait);
+    if (wait == NULL) {
+        return false;
+    }
+    *wait = *what;
+    /* The exchange lives until its reply, so its address names it for as long as it is held. */
+    snprintf(wait->number, sizeof wait->number, "%p", (void *)wait->x);
+    wait->due = (struct gh_due){.owner = wait, .kind = WAIT_DUE};
+    if (!gh_map_put(&core->waits, wait->number, wait)) {
+        free(wait);
+        return false;
+    }
+    link_wait(list, wait);
+    clock_set_locked(core, &wait->due, gh_clock_boot_ms() + wait_ms);
+    if (wait->is_holder) {
+        wait->ask
+            ->n_holders++; /* not a change of its revision, or every hold would end every poll */
+    }
+    http_watch(wait->x, gone, core);
+    return true;
+}
+
+struct http_exchange *wait_take_locked(struct core *core, struct wait *wait)
+{
+    struct http_exchange *x = wait->x;
+    clock_clear_locked(core, &wait->due);
+    gh_map_remove(&core->waits, wait->number);
+    if (wait->prev != NULL) {
+        wait->prev->next = wait->next;
+    } else {
+        *wait->list = wait->next;
+    }
+    if (wait->next != NULL) {
+        wait->next->prev = wait->prev;
+    }
+    if (wait->is_holder) {
+        wait->ask->n_holders--;
+    }
+    free(wait);
+    return x;
+}
+
+static void reply_not_modified(struct http_exchange *x, uint64_t revision)
+{
+    char etag[40];
+    snprintf(etag, sizeof etag, "\"r%" PRIu64 "\"", revision);
+    const struct http_header header = {"ETag", etag};
+    struct gh_buf none = GH_BUF_INIT;
+    http_reply(x, 304, &none, &header, 1);
+}
+
+/* Answer a held request with the present state. */
+static void answer_wait(struct core *core, struct wait *wait)
+{
+    struct ask *ask = wait->ask;
+    enum wait_kind kind = wait->kind;
+    bool is_unchanged = wait->has_seen && ask != NULL && wait->seen == ask->revision;
+    if (kind == WAIT_EVENTS) {
+        events_reply_locked(core, wait);
+    } else if (kind == WAIT_LIST) {
+        approvals_reply_locked(core, wait);
+    } else if (kind == WAIT_DECISION) {
+        ask_reply_decision(ask, wait_take_locked(core, wait));
+    } else if (is_unchanged) {
+        reply_not_modified(wait_take_locked(core, wait), ask->revision);
+    } else {
+        approval_reply_locked(core, ask, wait_take_locked(core, wait));
+    }
+}
+
+void wait_due_locked(struct core *core, struct wait *wait)
+{
+    answer_wait(core, wait);
+}
+
+/* Answer those for whom something changed. */
+void waits_wake_locked(struct core *core, struct wait **list)
+{
+    struct wait *next = NULL;
+    for (struct wait *wait = *list; wait != NULL; wait = next) {
+        next = wait->next;
+        const struct ask *ask = wait->ask;
+        bool is_ready =
+            wait->kind == WAIT_LIST || wait->kind == WAIT_EVENTS ||
+            (wait->kind == WAIT_DECISION && ask->is_answered) ||
+            (wait->kind == WAIT_APPROVAL &&
+             (wait->has_seen ? wait->seen != ask->revision : ask->state != ASK_PENDING));
+        if (is_ready) {
+            answer_wait(core, wait);
+        }
+    }
+}
