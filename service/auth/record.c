@@ -177,15 +177,8 @@ void record_secret(char ret_secret[AUTH_SECRET], unsigned char ret_digest[GH_SHA
 
 bool record_secret_valid(const char *text, size_t len)
 {
-    if (len != SECRET_CHARS || memcmp(text, "gh_", 3) != 0) {
-        return false;
-    }
-    for (size_t i = 3; i < len; i++) {
-        if (text[i] == '\0' || strchr(digits, text[i]) == NULL) {
-            return false;
-        }
-    }
-    return true;
+    return len == SECRET_CHARS && memcmp(text, "gh_", 3) == 0 &&
+           strspn(text + 3, digits) >= SECRET_CHARS - 3;
 }
 
 void record_random(char *out, size_t n)

@@ -41,7 +41,7 @@ GH_MUST_USE enum gh_code record_read(const char *file, const char *data, size_t 
 /* Make a secret of 256 random bits and its digest. */
 void record_secret(char ret_secret[AUTH_SECRET], unsigned char ret_digest[GH_SHA256]);
 
-/* True when the `len` bytes at `text` have the form of a secret. */
+/* True when the `len` bytes at `text`, a NUL-ended string, have the form of a secret. */
 bool record_secret_valid(const char *text, size_t len);
 
 /* Write `n` random digits and a NUL. */
