@@ -12,7 +12,9 @@ endfunction()
 add_library(gh_flags INTERFACE)
 foreach(flag -Wall -Wextra -Wshadow -Wwrite-strings -Wmissing-prototypes -Wformat=2
              -Wvla -Wstrict-prototypes -Wundef -Wimplicit-fallthrough -Wpointer-arith
-             -fno-common -fvisibility=hidden)
+             -fno-common -fvisibility=hidden
+             # clang: long strings of a table are written in pieces, that is no forgotten comma
+             -Wno-string-concatenation)
   gh_try_flag(gh_flags ${flag})
 endforeach()
 if(GH_WERROR)
