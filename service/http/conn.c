@@ -49,9 +49,9 @@ static void begin(const struct http_listener *listener, struct MHD_Connection *m
     atomic_fetch_add(&server->n_conns, 1);
     atomic_fetch_add(&server->n_incomplete, 1);
     keep_room(server, conn->fd);
-    int64_t due = gh_clock_boot_ms() + server->options.request_timeout_ms;
-    atomic_store(&conn->due_ms, due);
-    http_watch_due(conn, due);
+    int64_t now = gh_clock_boot_ms();
+    atomic_store(&conn->due_ms, now + server->options.request_timeout_ms);
+    http_watch_due(conn, now);
 }
 
 static void end(struct http_conn *conn)
@@ -107,7 +107,7 @@ void http_conn_waiting(struct http_conn *conn)
     /* The watch thread takes busy connections out of its heap; it clears `queued` before it looks
      * at the phase again, so one of both sides always sees the other's change. */
     if (!atomic_load(&conn->queued)) {
-        http_watch_due(conn, now + server->options.idle_timeout_ms);
+        http_watch_due(conn, now);
     }
 }
 

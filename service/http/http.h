@@ -74,7 +74,7 @@ struct http_options {
     http_handler_fn *handler;   /* never NULL */
     void *cookie;               /* for both; borrowed until http_server_free */
     size_t body_limit;          /* bytes, when `head` sets nothing else */
-    unsigned n_threads;         /* threads per TCP listener; 0: 2 */
+    unsigned n_threads;         /* threads per TCP listener; 0: 4 */
     unsigned max_connections;   /* per listener; 0: sized from RLIMIT_NOFILE */
     int64_t request_timeout_ms; /* head and body complete, counted from the first byte */
     int64_t idle_timeout_ms;    /* keep-alive connection without a request */
@@ -153,7 +153,16 @@ void http_problem(struct http_exchange *x, const struct gh_err *err, const char 
 void http_problem_with(struct http_exchange *x, const struct gh_err *err, const char *extra,
                        const struct http_header *headers, size_t n_headers);
 
-/* Watch for the client's departure while the reply is not there yet. Call inside the handler. */
+/* Around many replies to held exchanges: from http_cork to http_uncork they are prepared, then the
+ * library is told of all at once, which spares it a walk over its waiting connections for each.
+ * Every reply of the server waits meanwhile, so never block in between. May nest and overlap; any
+ * thread. */
+void http_cork(struct http_server *server);
+void http_uncork(struct http_server *server);
+
+/* Watch for the client's departure while the reply is not there yet. Call inside the handler. A
+ * reply more than a second later closes the connection: a held request is cheap on a fresh one
+ * only. */
 void http_watch(struct http_exchange *x, http_gone_fn *gone, void *cookie);
 
 /* Answer with a body that goes on: status 200, `content_type`, chunked. *ret is owned by caller

@@ -1,8 +1,8 @@
 /* inner: what the files of this module share. Nothing outside service/http includes it.
  *
  * Locks, in the order in which they may be taken: server->streams.lock, stream->lock; and
- * server->watch.lock alone. libmicrohttpd's own locks come last. No callback of the layer above
- * runs with one of them held.
+ * server->watch.lock and server->cork.lock, each alone. libmicrohttpd's own locks come last. No
+ * callback of the layer above runs with one of them held.
  *
  * An exchange is made when its request line is read and lives until the library is done with the
  * request and no callback uses it. Its `state` decides the race between a reply on one thread and
@@ -22,6 +22,7 @@
 #define HTTP_MAX_TARGET 8192   /* bytes of a request target */
 #define HTTP_MAX_PARAMS 64     /* query parameters of a request */
 #define HTTP_POOL_BYTES 24576  /* a connection's memory in the library; holds 16 KiB of cookies */
+#define HTTP_HELD_LONG_MS 1000 /* see is_last */
 #define HTTP_MAX_LISTENERS 3   /* TCP, TCP over v6, unix */
 #define HTTP_MAX_LINGERING 256 /* connections that are being drained before their close */
 
@@ -71,8 +72,10 @@ struct http_exchange {
     struct http_conn *conn;
     struct MHD_Response *response;
     struct http_stream *stream; /* holds one reference */
+    struct http_exchange *next; /* in the cork; cork.lock */
     void *user;
     void (*fini)(void *user);
+    int64_t watched_ms; /* when http_watch was called */
     http_gone_fn *gone;
     void *gone_cookie;
     struct gh_buf body;
@@ -125,6 +128,13 @@ struct http_watch {
     size_t n_lingering;
 };
 
+/* Replies whose resume waits for http_uncork. */
+struct http_corked {
+    pthread_mutex_t lock;
+    unsigned depth;
+    struct http_exchange *first;
+};
+
 struct http_streams {
     pthread_mutex_t lock;
     struct http_stream *first;
@@ -148,6 +158,7 @@ struct http_server {
     atomic_bool stopping;
     struct http_watch watch;
     struct http_streams streams;
+    struct http_corked cork;
 };
 
 /* ---- listen.c ---- */
@@ -178,8 +189,8 @@ GH_MUST_USE enum gh_code http_watch_start(struct http_server *server, struct gh_
 void http_watch_stop(struct http_server *server); /* ends the thread */
 void http_watch_fini(struct http_server *server); /* frees; after the daemons are gone */
 
-/* Look at `conn` again at `at_ms`. */
-void http_watch_due(struct http_conn *conn, int64_t at_ms);
+/* Look at `conn`, whose due_ms is set, in time. */
+void http_watch_due(struct http_conn *conn, int64_t now);
 void http_watch_forget(struct http_conn *conn);
 
 /* Shut down the connection that is incomplete for longest. False when there is none. */
@@ -237,6 +248,9 @@ void http_reply_publish(struct http_exchange *x, int status, struct MHD_Response
 /* Add the headers that every reply carries, and the caller's. */
 void http_reply_headers(struct MHD_Response *response, int status,
                         const struct http_header *headers, size_t n_headers);
+
+/* Resume all that is corked, whatever the depth. */
+void http_reply_drain(struct http_server *server);
 
 /* Resume; the server is not freed meanwhile. */
 void http_reply_resume(struct http_server *server, struct MHD_Connection *mhd);

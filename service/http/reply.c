@@ -3,6 +3,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/clock.h"
+
 /* On every reply, unless the caller gives the same header. */
 static const struct http_header fixed[] = {
     {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
@@ -52,12 +54,78 @@ void http_reply_resume(struct http_server *server, struct MHD_Connection *mhd)
     atomic_fetch_sub(&server->n_callers, 1);
 }
 
+void http_cork(struct http_server *server)
+{
+    pthread_mutex_lock(&server->cork.lock);
+    server->cork.depth++;
+    pthread_mutex_unlock(&server->cork.lock);
+}
+
+/* Keep the resume of `x` for the uncork; false when nothing is corked. */
+static bool keep_corked(struct http_server *server, struct http_exchange *x)
+{
+    struct http_corked *cork = &server->cork;
+    pthread_mutex_lock(&cork->lock);
+    bool kept = cork->depth > 0;
+    if (kept) {
+        x->next = cork->first;
+        cork->first = x;
+    }
+    pthread_mutex_unlock(&cork->lock);
+    return kept;
+}
+
+static void resume_list(struct http_exchange *x)
+{
+    while (x != NULL) {
+        struct http_exchange *next = x->next;
+        MHD_resume_connection(x->mhd); /* from here on `x` may be gone */
+        x = next;
+    }
+}
+
+/* Let out what is corked, when `force` or by the last one that corked. */
+static void uncork(struct http_server *server, bool force)
+{
+    struct http_corked *cork = &server->cork;
+    struct http_exchange *list = NULL;
+    atomic_fetch_add(&server->n_callers, 1);
+    pthread_mutex_lock(&cork->lock);
+    cork->depth = force ? 0 : cork->depth - 1;
+    if (cork->depth == 0) {
+        list = gh_steal(&cork->first);
+    }
+    pthread_mutex_unlock(&cork->lock);
+    resume_list(list);
+    atomic_fetch_sub(&server->n_callers, 1);
+}
+
+void http_uncork(struct http_server *server)
+{
+    uncork(server, false);
+}
+
+void http_reply_drain(struct http_server *server)
+{
+    uncork(server, true);
+}
+
+/* True when the connection ends with this reply. One that was held for long does: before the next
+ * request on it the library would write over all of its memory, so that a poller held again costs
+ * five times what it costs on a fresh connection. */
+static bool is_last(const struct http_exchange *x)
+{
+    bool held_long = x->gone != NULL && x->stream == NULL &&
+                     gh_clock_boot_ms() - x->watched_ms >= HTTP_HELD_LONG_MS;
+    return x->closing || held_long || atomic_load(&x->conn->server->stopping);
+}
+
 void http_reply_publish(struct http_exchange *x, int status, struct MHD_Response *response)
 {
     struct http_server *server = x->conn->server;
     struct MHD_Connection *mhd = x->mhd;
     bool counted = x->counted;
-    if (response != NULL && (x->closing || atomic_load(&server->stopping))) {
+    if (response != NULL && is_last(x)) {
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     }
     x->status = (uint16_t)status;
@@ -71,7 +139,7 @@ void http_reply_publish(struct http_exchange *x, int status, struct MHD_Response
     if (counted) {
         atomic_fetch_sub(&server->n_held, 1);
     }
-    if (atomic_exchange(&x->state, EX_READY) == EX_HELD) {
+    if (atomic_exchange(&x->state, EX_READY) == EX_HELD && !keep_corked(server, x)) {
         MHD_resume_connection(mhd); /* from here on `x` may be gone */
     }
     atomic_fetch_sub(&server->n_callers, 1);

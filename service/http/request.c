@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/id.h"
 
 enum http_method http_method(const struct http_exchange *x)
@@ -96,6 +97,7 @@ void http_watch(struct http_exchange *x, http_gone_fn *gone, void *cookie)
     /* From now on two threads may ask at once: what is made on demand is made here. */
     (void)http_trace_id(x);
     (void)http_peer(x);
+    x->watched_ms = gh_clock_boot_ms();
     x->gone_cookie = cookie;
     x->gone = gone;
 }

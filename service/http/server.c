@@ -12,7 +12,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#define DEFAULT_THREADS 2
+/* More than there are processors: a resume walks all that its thread holds. */
+#define DEFAULT_THREADS 4
 #define DEFAULT_BODY_BYTES (4u << 20)
 #define DEFAULT_REQUEST_MS 20000
 #define DEFAULT_IDLE_MS 60000
@@ -119,6 +120,7 @@ static void free_server(struct http_server *server)
     http_listen_unlink(server);
     http_watch_fini(server);
     pthread_mutex_destroy(&server->streams.lock);
+    pthread_mutex_destroy(&server->cork.lock);
     free(server);
 }
 
@@ -145,6 +147,7 @@ enum gh_code http_server_start(const struct http_options *options, struct http_s
     server->watch.next_ms = -1;
     pthread_mutex_init(&server->watch.lock, NULL);
     pthread_mutex_init(&server->streams.lock, NULL);
+    pthread_mutex_init(&server->cork.lock, NULL);
     enum gh_code code = start(server, options, err);
     if (code != GH_OK) {
         free_server(server);
@@ -198,6 +201,7 @@ void http_server_free(struct http_server *server, int64_t grace_ms)
     }
     http_server_quiesce(server);
     http_stream_end_all(server);
+    http_reply_drain(server);
     int64_t end = gh_clock_boot_ms() + grace_ms;
     while (!is_quiet(server) && gh_clock_boot_ms() < end) {
         nap();

@@ -49,6 +49,16 @@ static bool sleeps_past(struct http_watch *w, int64_t at_ms)
 
 /* ---- deadlines ---- */
 
+/* Deadlines are only stored by the library's threads, not moved in the heap: a look after the
+ * shortest time there is finds each of them before it has passed. */
+static int64_t next_look(const struct http_server *server, int64_t due, int64_t now)
+{
+    int64_t request = server->options.request_timeout_ms;
+    int64_t idle = server->options.idle_timeout_ms;
+    int64_t soon = now + (request < idle ? request : idle);
+    return due < soon ? due : soon;
+}
+
 static bool put(struct http_watch *w, struct http_conn *conn, int64_t at_ms)
 {
     if (!gh_heap_set(&w->heap, &conn->due, at_ms)) {
@@ -65,9 +75,10 @@ static void take(struct http_watch *w, struct http_conn *conn)
     atomic_store(&conn->queued, false);
 }
 
-void http_watch_due(struct http_conn *conn, int64_t at_ms)
+void http_watch_due(struct http_conn *conn, int64_t now)
 {
     struct http_watch *w = &conn->server->watch;
+    int64_t at_ms = next_look(conn->server, atomic_load(&conn->due_ms), now);
     pthread_mutex_lock(&w->lock);
     bool sleeping = put(w, conn, at_ms) && sleeps_past(w, at_ms);
     pthread_mutex_unlock(&w->lock);
@@ -84,9 +95,7 @@ void http_watch_forget(struct http_conn *conn)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* With the lock. A busy connection leaves the heap, so that held ones cost nothing. One that waits
- * between requests is looked at once a request time: a request that began meanwhile has a deadline
- * that lies before the idle one. */
+/* With the lock. A busy connection leaves the heap, so that held ones cost nothing. */
 static void look_at(struct http_server *server, struct http_conn *conn, int64_t now)
 {
     take(&server->watch, conn);
@@ -99,8 +108,7 @@ static void look_at(struct http_server *server, struct http_conn *conn, int64_t 
         shutdown(conn->fd, SHUT_RDWR);
         return;
     }
-    int64_t soon = now + server->options.request_timeout_ms;
-    put(&server->watch, conn, phase == CONN_WAITING && soon < due ? soon : due);
+    put(&server->watch, conn, next_look(server, due, now));
 }
 
 bool http_watch_make_room(struct http_server *server)

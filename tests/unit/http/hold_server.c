@@ -28,6 +28,7 @@ struct waiting {
 };
 
 struct app {
+    struct http_server *server;
     pthread_mutex_t lock;
     struct waiting *first;
     size_t n;
@@ -134,6 +135,7 @@ static void wake(struct app *app, struct http_exchange *x, size_t max)
 {
     size_t n = 0;
     long start = now_us();
+    http_cork(app->server);
     while (n < max) {
         pthread_mutex_lock(&app->lock);
         struct waiting *one = app->first;
@@ -148,6 +150,7 @@ static void wake(struct app *app, struct http_exchange *x, size_t max)
         say(one->x, "{\"woken\":true}\n");
         n++;
     }
+    http_uncork(app->server);
     char text[96];
     snprintf(text, sizeof(text), "%zu %ld\n", n, now_us() - start);
     say(x, text);
@@ -191,23 +194,22 @@ int main(int argc, char **argv)
                                    .n_threads = (unsigned)(argc > 3 ? atoi(argv[3]) : 0),
                                    .handler = handle,
                                    .cookie = &app};
-    struct http_server *server = NULL;
     struct gh_err err = {0};
     sigset_t end;
     sigemptyset(&end);
     sigaddset(&end, SIGTERM);
     sigaddset(&end, SIGINT);
     sigprocmask(SIG_BLOCK, &end, NULL);
-    if (!gh_id_init() || http_server_start(&options, &server, &err) != GH_OK) {
+    if (!gh_id_init() || http_server_start(&options, &app.server, &err) != GH_OK) {
         fprintf(stderr, "hold_server: %s\n", err.detail);
         return 1;
     }
-    printf("%s\n", http_server_address(server));
+    printf("%s\n", http_server_address(app.server));
     fflush(stdout);
     struct timespec life = {argc > 2 ? atol(argv[2]) : 300, 0};
     sigtimedwait(&end, NULL, &life);
-    http_server_quiesce(server);
+    http_server_quiesce(app.server);
     answer_all(&app);
-    http_server_free(server, 2000);
+    http_server_free(app.server, 2000);
     return 0;
 }
