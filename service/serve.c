@@ -105,7 +105,8 @@ static enum gh_code find_places(struct serve *serve, struct gh_err *err)
         serve->config_path =
             serve->config_dir != NULL ? join(serve->config_dir, "config.yaml") : NULL;
     } else {
-        serve->config_dir = parent_of(serve->config_path);
+        /* A file named by hand may lie among a person's other files: it alone is ours. */
+        serve->config_dir = realpath(serve->config_path, NULL);
     }
     if (serve->state_dir == NULL) {
         serve->state_dir = gh_fs_xdg("XDG_STATE_HOME", ".local/state");
@@ -142,7 +143,8 @@ static enum gh_code find_socket(struct serve *serve, struct gh_err *err)
             "The socket path %s is longer than the kernel takes (107 bytes); give --socket.",
             serve->socket);
     }
-    serve->runtime_dir = parent_of(serve->socket);
+    bool is_own_folder = !serve->has_socket && configured == NULL;
+    serve->runtime_dir = is_own_folder ? parent_of(serve->socket) : strdup(serve->socket);
     return GH_OK;
 }
 
