@@ -16,6 +16,14 @@ enum { MAX_CONFIG_BYTES = 1 << 20, MAX_INCLUDES = 16, MAX_INCLUDE_DEPTH = 4 };
 
 enum section { SECTION_OTHER = 0, SECTION_CORE, SECTION_INCLUDE };
 
+/* A key of a section and its value. */
+struct setting {
+    enum section section;
+    const char *key;
+    size_t key_len;
+    struct gh_buf value;
+};
+
 struct parser {
     const char *home;
     char **value; /* borrowed from the caller */
@@ -119,17 +127,23 @@ static enum gh_code include(struct parser *p, const char *file, const char *name
     return code;
 }
 
-static enum gh_code take(struct parser *p, const char *file, enum section section, const char *key,
-                         size_t key_len, struct gh_buf *value, struct gh_err *err)
+static bool is_setting(const struct setting *at, enum section section, const char *key)
 {
-    if (value->failed) {
+    return at->section == section && at->key_len == strlen(key) &&
+           strncasecmp(at->key, key, at->key_len) == 0;
+}
+
+static enum gh_code take(struct parser *p, const char *file, const struct setting *at,
+                         struct gh_err *err)
+{
+    if (at->value.failed) {
         return no_memory(err);
     }
-    if (section == SECTION_INCLUDE && key_len == 4 && strncasecmp(key, "path", 4) == 0) {
-        return include(p, file, gh_buf_str(value), err);
+    if (is_setting(at, SECTION_INCLUDE, "path")) {
+        return include(p, file, gh_buf_str(&at->value), err);
     }
-    if (section == SECTION_CORE && key_len == 9 && strncasecmp(key, "hookspath", 9) == 0) {
-        char *copy = strdup(gh_buf_str(value));
+    if (is_setting(at, SECTION_CORE, "hookspath")) {
+        char *copy = strdup(gh_buf_str(&at->value));
         if (copy == NULL) {
             return no_memory(err);
         }
@@ -137,6 +151,11 @@ static enum gh_code take(struct parser *p, const char *file, enum section sectio
         *p->value = copy;
     }
     return GH_OK;
+}
+
+static void fini_setting(struct setting *at)
+{
+    gh_buf_fini(&at->value);
 }
 
 static enum gh_code parse(struct parser *p, const char *file, const char *at, struct gh_err *err)
@@ -148,17 +167,16 @@ static enum gh_code parse(struct parser *p, const char *file, const char *at, st
             at = read_header(at + 1, &section);
             continue;
         }
-        size_t len = strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-");
-        const char *key = at;
-        at += len;
+        gh_auto(fini_setting) struct setting one = {.section = section, .key = at};
+        one.key_len = strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-");
+        at += one.key_len;
         at += strspn(at, " \t");
-        if (len == 0 || *at != '=') { /* a comment, a bare key or something broken */
+        if (one.key_len == 0 || *at != '=') { /* a comment, a bare key or something broken */
             at += strcspn(at, "\n");
             continue;
         }
-        gh_auto(gh_buf_fini) struct gh_buf value = GH_BUF_INIT;
-        at = read_value(at + 1, &value);
-        GH_TRY(take(p, file, section, key, len, &value, err));
+        at = read_value(at + 1, &one.value);
+        GH_TRY(take(p, file, &one, err));
     }
     return GH_OK;
 }

@@ -195,32 +195,30 @@ enum gh_code gitmeta_find(const char *working_dir, const char *home, struct gitm
 static bool is_state_name(const char *name, size_t len)
 {
     static const char *const names[] = {
-        "HEAD",      "config",     "config.worktree", "hooks",       "objects",  "refs",
-        "info",      "logs",       "packed-refs",     "description", "index",    "shallow",
-        "commondir", "gitdir",     "worktrees",       "modules",     "branches", "FETCH_HEAD",
-        "ORIG_HEAD", "MERGE_HEAD", "reftable",
+        "HEAD",         "config",    "config.worktree", "hooks",       "objects",   "refs",
+        "info",         "logs",      "packed-refs",     "description", "index",     "shallow",
+        "commondir",    "gitdir",    "worktrees",       "modules",     "branches",  "remotes",
+        "FETCH_HEAD",   "ORIG_HEAD", "MERGE_HEAD",      "reftable",    "sequencer", "rebase-merge",
+        "rebase-apply", "lfs",       "annex",           "config.lock", "HEAD.lock",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strlen(names[i]) == len && strncasecmp(names[i], name, len) == 0) {
+        if (((names[i][0] ^ name[0]) & ~0x20) == 0 && strlen(names[i]) == len &&
+            strncasecmp(names[i], name, len) == 0) {
             return true;
         }
     }
     return false;
 }
 
-/* Looks at the path's own folder always and further up only where the next name is one that git
- * uses: what lies deeper below other names is nothing to git, and each look is a system call. */
+/* Looks only where the next name is one that git uses: what lies below other names is nothing to
+ * git, and each look is a system call on the way of every write. */
 static bool is_in_bare(const char *path)
 {
     size_t len = strlen(path);
-    size_t parent = len;
-    while (parent > 0 && path[parent - 1] != '/') {
-        parent--;
-    }
     for (size_t at = 0; at < len;) {
         size_t start = at + 1;
         size_t n = strcspn(path + start, "/");
-        if ((start == parent || is_state_name(path + start, n)) && is_git_dir(path, at)) {
+        if (is_state_name(path + start, n) && is_git_dir(path, at)) {
             return true;
         }
         at = start + n;
@@ -228,9 +226,12 @@ static bool is_in_bare(const char *path)
     return false;
 }
 
+/* Case is folded, as for ".git" itself. */
 static bool is_within(const char *path, const char *dir)
 {
-    return dir != NULL && gate_path_within(path, dir);
+    size_t len = dir != NULL ? strlen(dir) : 0;
+    return len > 0 && strncasecmp(path, dir, len) == 0 &&
+           (path[len] == '\0' || path[len] == '/' || dir[len - 1] == '/');
 }
 
 static bool is_hook_name(const char *name)
@@ -276,10 +277,10 @@ bool gitmeta_holds(const struct gitmeta_dirs *dirs, const char *path)
     if (is_git_dir(path, strlen(path))) {
         return true;
     }
-    if (dirs->top == NULL || strcmp(path, dirs->top) == 0 || !is_within(path, dirs->top)) {
+    if (dirs->top == NULL || strcasecmp(path, dirs->top) == 0 || !is_within(path, dirs->top)) {
         return false;
     }
-    return is_within(dirs->git_dir != NULL ? dirs->git_dir : "", path) ||
+    return (dirs->git_dir != NULL && is_within(dirs->git_dir, path)) ||
            (dirs->common != NULL && is_within(dirs->common, path)) ||
            (dirs->hooks != NULL && is_within(dirs->hooks, path));
 }

@@ -34,9 +34,9 @@ GH_MUST_USE enum gh_code gitmeta_find(const char *working_dir, const char *home,
  * moving or deleting it moves or deletes them, and something else can be put in its place. */
 bool gitmeta_holds(const struct gitmeta_dirs *dirs, const char *path);
 
-/* True when `path` is at or below one of them, or named like git metadata. A bare repository's own
- * folder (HEAD, objects/, refs/ beside each other) counts when `path` lies in one, or below
- * a name that git uses there; the folder itself is for gitmeta_holds. */
+/* True when `path` is at or below one of them, or named like git metadata, or is one of git's own
+ * names (config, hooks, objects, ...), or below it, in a bare repository (HEAD, objects/, refs/
+ * beside each other). */
 bool gitmeta_touches(const struct gitmeta_dirs *dirs, const char *path);
 
 #endif

@@ -294,7 +294,8 @@ const char *gate_rules_runs_later(const struct gate_rules *rules, const char *pa
         return place->reason;
     }
     for (const char *at = strchr(path, '/'); at != NULL; at = strchr(at + 1, '/')) {
-        for (size_t i = 0; strchr(".lL", at[1]) != NULL && i < COUNT(project_later); i++) {
+        bool may_be = strchr(".lL", at[1]) != NULL;
+        for (size_t i = 0; may_be && i < COUNT(project_later); i++) {
             if (has_tail(at + 1, project_later[i].path, true)) {
                 return project_later[i].reason;
             }
@@ -305,8 +306,10 @@ const char *gate_rules_runs_later(const struct gate_rules *rules, const char *pa
 
 static bool is_agent_name(const char *at, const struct agent_name *name)
 {
-    size_t len = strlen(name->first);
-    if (strncasecmp(at, name->first, len) != 0) {
+    bool may_be = rule_fold((unsigned char)at[0]) == (unsigned char)name->first[0] &&
+                  rule_fold((unsigned char)at[1]) == (unsigned char)name->first[1];
+    size_t len = may_be ? strlen(name->first) : 0;
+    if (!may_be || strncasecmp(at, name->first, len) != 0) {
         return false;
     }
     if (name->rest == NULL) {
@@ -330,7 +333,8 @@ bool gate_rules_is_gate_config(const struct gate_rules *rules, const char *path)
         return true;
     }
     for (const char *at = strchr(path, '/'); at != NULL; at = strchr(at + 1, '/')) {
-        for (size_t i = 0; strchr(".cgoCGO", at[1]) != NULL && i < COUNT(agent_names); i++) {
+        bool may_be = strchr(".cgoCGO", at[1]) != NULL;
+        for (size_t i = 0; may_be && i < COUNT(agent_names); i++) {
             if (is_agent_name(at + 1, &agent_names[i])) {
                 return true;
             }

@@ -164,12 +164,13 @@ START_TEST(bare_repositories)
     gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs none = find("w");
     static const char *const state[] = {"srv/proj/config", "srv/proj/hooks/post-receive",
                                         "srv/proj/HEAD", "srv/proj/refs/heads/main",
-                                        "srv/proj/new-file"};
+                                        "srv/proj/HOOKS/x"};
     for (size_t i = 0; i < sizeof state / sizeof *state; i++) {
         ck_assert_msg(gitmeta_touches(&none, tree_at(state[i])), "%s", state[i]);
     }
     ck_assert(gitmeta_holds(&none, tree_at("srv/proj")));
     ck_assert(!gitmeta_touches(&none, tree_at("srv/other")));
+    ck_assert(!gitmeta_touches(&none, tree_at("srv/proj/notes.txt"))); /* nothing to git */
     ck_assert(!gitmeta_touches(&none, tree_at("w/hooks/x")));
     gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs inside = find("srv/proj/refs");
     ck_assert_str_eq(inside.git_dir, tree_at("srv/proj"));
@@ -219,6 +220,7 @@ START_TEST(the_hooks_folder_of_the_configuration)
     expect_hooks("[core]\nhooksPath = local\n", "w/tree");
     gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs dirs = find("w");
     ck_assert(gitmeta_touches(&dirs, tree_at("w/tree/pre-commit")));
+    ck_assert(gitmeta_touches(&dirs, tree_at("w/TREE/pre-commit")));
     ck_assert(!gitmeta_touches(&dirs, tree_at("w/treehouse")));
     tree_end();
 }

@@ -1,4 +1,4 @@
-/* test_gate_rules: patterns, the deny list, and the other guarded names. */
+/* test_gate_rules: the deny list, compiled and matched. */
 #include "gate/rules.h"
 
 #include <check.h>
@@ -8,8 +8,6 @@
 #include <unistd.h>
 
 #include "base/auto.h"
-#include "base/buf.h"
-#include "gate/glob.h"
 #include "tree.h"
 
 static void free_rules(struct gate_rules **rules)
@@ -43,100 +41,6 @@ static struct gate_rules *make_bare(const char *const *entries, size_t n)
                   err.detail);
     return rules;
 }
-
-struct glob_case {
-    const char *pattern;
-    const char *name;
-    bool is_match;
-};
-
-static const struct glob_case globs[] = {
-    {"a", "a", true},
-    {"a", "A", false},
-    {"a", "ab", false},
-    {"*", "anything", true},
-    {"*", "", true},
-    {"**", "x", true},
-    {"a*b", "ab", true},
-    {"a*b", "a--b-b", true},
-    {"a*b", "a--b-c", false},
-    {"*.pem", "x.pem", true},
-    {"*.pem", ".pem", true},
-    {"*.pem", "x.pem.bak", false},
-    {".env.*", ".env.local", true},
-    {".env.*", ".env", false},
-    {"?", "\xc3\xa9", true},
-    {"??", "\xc3\xa9", false},
-    {"?", "\xff", true},
-    {"\xff*", "\xff\xfe", true},
-    {"\xff", "\xc3\xbf", false},
-    {"a?c", "abc", true},
-    {"a?c", "ac", false},
-    {"[abc]", "b", true},
-    {"[a-c]x", "cx", true},
-    {"[!a-c]", "d", true},
-    {"[^a-c]", "b", false},
-    {"[]]", "]", true},
-    {"[]a]", "a", true},
-    {"[a-]", "-", true},
-    {"[\\]]", "]", true},
-    {"[\xc3\xa0-\xc3\xbf]", "\xc3\xa9", true},
-    {"\\*", "*", true},
-    {"\\*", "x", false},
-    {"a*a*a*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
-};
-
-START_TEST(globs_match_whole_names)
-{
-    for (size_t i = 0; i < sizeof globs / sizeof *globs; i++) {
-        const struct glob_case *c = &globs[i];
-        ck_assert_msg(gate_glob_match(c->pattern, c->name, strlen(c->name), false) == c->is_match,
-                      "%s against %s", c->pattern, c->name);
-    }
-    ck_assert(gate_glob_match("[a-c]*X", "Bx", 2, true));
-    ck_assert(!gate_glob_match("[a-c]*X", "Bx", 2, false));
-}
-END_TEST
-
-struct braces {
-    const char *pattern;
-    const char *all; /* joined by blanks */
-};
-
-static const struct braces braces[] = {
-    {"a", "a "},
-    {"{a,b}", "a b "},
-    {"x{a,b}y", "xay xby "},
-    {"{a,{b,c}d}e", "ae bde cde "},
-    {"{,x}a", "a xa "},
-    {"{a}{b,c}", "ab ac "},
-    {"[{]a", "[{]a "},
-    {"\\{a,b}", "\\{a,b} "},
-    {"{a,[,}]}", "a [,}] "},
-};
-
-static bool collect(const char *pattern, void *cookie)
-{
-    gh_buf_printf(cookie, "%s ", pattern);
-    return true;
-}
-
-START_TEST(braces_are_expanded)
-{
-    for (size_t i = 0; i < sizeof braces / sizeof *braces; i++) {
-        gh_auto(gh_buf_fini) struct gh_buf out = GH_BUF_INIT;
-        ck_assert(gate_glob_is_valid(braces[i].pattern));
-        ck_assert(gate_glob_expand(braces[i].pattern, collect, &out));
-        ck_assert_str_eq(gh_buf_str(&out), braces[i].all);
-    }
-    static const char *const bad[] = {"a[", "{a", "{a,{b}", "a\\", "[", "[!", "[]", "{a,[b}"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        ck_assert_msg(!gate_glob_is_valid(bad[i]), "%s", bad[i]);
-    }
-    gh_auto(gh_buf_fini) struct gh_buf out = GH_BUF_INIT;
-    ck_assert(!gate_glob_expand("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", collect, &out));
-}
-END_TEST
 
 /* Scenarios 4 to 6, B006, and every component instead of the last. */
 START_TEST(entries_match_by_component)
@@ -218,7 +122,7 @@ START_TEST(built_in_entries_are_there_and_fold_case)
         "/p/etc/shadow.c",
         "/etc/ssh/ssh_host_rsa_key.pub",
         "/etc/ssh/sshd_config",
-        "/home/v/.ssh/x",
+        "/home/user/.ssh/x",
         "/p/id_rsa.pub",
         "/p/key",
         "/c/gatehouse2",
@@ -509,166 +413,6 @@ START_TEST(what_lies_below_a_folder)
 }
 END_TEST
 
-/* Scenarios 23 and 24. */
-START_TEST(global_git_configuration)
-{
-    tree_begin();
-    tree_file("dot/gitconfig", "x");
-    tree_link("../dot/gitconfig", "home/.gitconfig");
-    tree_file("dot/git/config", "x");
-    tree_link("../../dot/git", "home/.config/git");
-    const char *xdg = tree_at("xdg");
-    struct gate_rules_input input = {.home = tree_at("home"),
-                                     .xdg_config_home = xdg,
-                                     .git_config_global = tree_at("my.conf"),
-                                     .config_dir = "/c",
-                                     .state_dir = "/s"};
-    gh_auto(free_rules) struct gate_rules *rules = NULL;
-    ck_assert_int_eq(gate_rules_new(&input, &rules, NULL), GH_OK);
-    static const char *const guarded[] = {
-        "home/.gitconfig",         "home/.GitConfig", "dot/gitconfig",  "home/.config/git/config",
-        "home/.config/git/ignore", "dot/git/config",  "xdg/git/config", "my.conf",
-    };
-    for (size_t i = 0; i < sizeof guarded / sizeof *guarded; i++) {
-        ck_assert_msg(gate_rules_is_global_git(rules, tree_at(guarded[i])), "%s", guarded[i]);
-    }
-    ck_assert(gate_rules_is_global_git(rules, "/etc/gitconfig"));
-    static const char *const not_guarded[] = {"project/.gitconfig", "home/.gitconfig2", "dot",
-                                              "home/.config", "xdg/gitx"};
-    for (size_t i = 0; i < sizeof not_guarded / sizeof *not_guarded; i++) {
-        ck_assert_msg(!gate_rules_is_global_git(rules, tree_at(not_guarded[i])), "%s",
-                      not_guarded[i]);
-    }
-    input.xdg_config_home = "relative";
-    input.git_config_global = "/dev/null";
-    gh_auto(free_rules) struct gate_rules *other = NULL;
-    ck_assert_int_eq(gate_rules_new(&input, &other, NULL), GH_OK);
-    ck_assert(!gate_rules_is_global_git(other, tree_at("xdg/git/config")));
-    ck_assert(!gate_rules_is_global_git(other, "/dev/null"));
-    tree_end();
-}
-END_TEST
-
-/* Scenario 46, behaviour 1.10. */
-START_TEST(files_that_run_code_later)
-{
-    struct gate_rules_input input = input_for(NULL);
-    input.xdg_config_home = "/xdg";
-    gh_auto(free_rules) struct gate_rules *rules = NULL;
-    ck_assert_int_eq(gate_rules_new(&input, &rules, NULL), GH_OK);
-    static const char *const later[] = {
-        "/home/u/.bashrc",
-        "/home/u/.zshrc",
-        "/home/u/.zshenv",
-        "/home/u/.config/fish/config.fish",
-        "/home/u/.config/fish/conf.d/x.fish",
-        "/home/u/.bash_profile",
-        "/home/u/.bash_login",
-        "/home/u/.profile",
-        "/home/u/.zprofile",
-        "/home/u/.zlogin",
-        "/home/u/.config/autostart/x.desktop",
-        "/home/u/.config/systemd/user/x.service",
-        "/home/u/.xprofile",
-        "/home/u/.xinitrc",
-        "/home/u/.config/environment.d/x.conf",
-        "/home/u/.pam_environment",
-        "/home/u/.ssh/rc",
-        "/w/.envrc",
-        "/w/.vscode/tasks.json",
-        "/home/u/.config/plasma-workspace/env/x.sh",
-        "/etc/crontab",
-        "/var/spool/cron/u",
-        "/w/.husky/pre-commit",
-        "/w/.pre-commit-config.yaml",
-        "/xdg/autostart/x.desktop",
-        "/xdg/systemd/user/x.service",
-    };
-    for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
-        ck_assert_msg(gate_rules_runs_later(rules, later[i]) != NULL, "%s", later[i]);
-    }
-    static const char *const now[] = {
-        "/tmp/.bashrc",      "/w/.profile", "/home/u/x/.bashrc", "/home/u/.config/fish",
-        "/w/.vscode/x.json", "/w/src/a.c",  "/home/u/.bashrc2",  "/w/husky/x"};
-    for (size_t i = 0; i < sizeof now / sizeof *now; i++) {
-        ck_assert_msg(gate_rules_runs_later(rules, now[i]) == NULL, "%s", now[i]);
-    }
-}
-END_TEST
-
-START_TEST(agents_own_settings)
-{
-    gh_auto(free_rules) struct gate_rules *rules = make(NULL);
-    static const char *const config[] = {
-        "/w/.claude/settings.json",
-        "/w/.claude/settings.local.json",
-        "/w/.claude/hooks/x.sh",
-        "/w/.claude/agents/a.md",
-        "/w/.claude/skills/s/SKILL.md",
-        "/w/.mcp.json",
-        "/w/sub/.mcp.json",
-        "/w/.codex/config.toml",
-        "/w/.codex/hooks.json",
-        "/w/.gemini/settings.json",
-        "/w/.gemini/policies/p.toml",
-        "/w/.qwen/settings.json",
-        "/w/.github/hooks/h.json",
-        "/w/.github/copilot/settings.json",
-        "/w/.github/copilot/settings.local.json",
-        "/w/.cursor/hooks.json",
-        "/w/.cursor/mcp.json",
-        "/w/.clinerules/hooks/PreToolUse",
-        "/w/crush.json",
-        "/w/.crush.json",
-        "/w/opencode.json",
-        "/w/opencode.jsonc",
-        "/w/.opencode/plugin/x.js",
-        "/w/.agents/plugins/p/x",
-        "/w/.vscode/settings.json",
-        "/w/.amp/settings.json",
-        "/w/.CLAUDE/Settings.json",
-        "/home/u/.claude/anything",
-        "/home/u/.claude.json",
-        "/home/u/.codex/x",
-        "/home/u/.copilot/config",
-        "/home/u/.cline/x",
-        "/home/u/Documents/Cline/Hooks/x",
-        "/home/u/.config/opencode/x",
-        "/home/u/.config/goose/config.yaml",
-        "/home/u/.config/crush/crush.json",
-        "/w/.gatehouse.yaml",
-    };
-    for (size_t i = 0; i < sizeof config / sizeof *config; i++) {
-        ck_assert_msg(gate_rules_is_gate_config(rules, config[i]), "%s", config[i]);
-        ck_assert(gate_rules_holds_gate_config(rules, config[i]));
-    }
-    static const char *const plain[] = {
-        "/w/.claude/notes.md",
-        "/w/claude/settings.json",
-        "/w/.github/workflows/w.yml",
-        "/w/.github/copilot/other.json",
-        "/w/.github/copilot/x/settings.json",
-        "/w/.vscode/extensions.json",
-        "/w/mcp.json",
-        "/w/.mcp.json.bak",
-        "/w/src/crush.json.c",
-        "/w/.claude",
-        "/home/u/.config/x",
-        "/w/.agents/x",
-        "/w/.mcp.json/x",
-    };
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
-        ck_assert_msg(!gate_rules_is_gate_config(rules, plain[i]), "%s", plain[i]);
-    }
-    static const char *const folders[] = {"/w/.claude", "/w/.github", "/w/.github/copilot",
-                                          "/w/.Codex"};
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        ck_assert_msg(gate_rules_holds_gate_config(rules, folders[i]), "%s", folders[i]);
-    }
-    ck_assert(!gate_rules_holds_gate_config(rules, "/w/src"));
-}
-END_TEST
-
 /* Many entries of every kind: the tables find all of them. */
 START_TEST(many_entries)
 {
@@ -700,8 +444,6 @@ END_TEST
 int main(void)
 {
     TCase *tcase = tcase_create("rules");
-    tcase_add_test(tcase, globs_match_whole_names);
-    tcase_add_test(tcase, braces_are_expanded);
     tcase_add_test(tcase, entries_match_by_component);
     tcase_add_test(tcase, built_in_entries_are_there_and_fold_case);
     tcase_add_test(tcase, configured_entries_are_merged_without_duplicates);
@@ -711,9 +453,6 @@ int main(void)
     tcase_add_test(tcase, public_key_files_are_exempt);
     tcase_add_test(tcase, package_folders_are_exempt_for_built_in_patterns_only);
     tcase_add_test(tcase, what_lies_below_a_folder);
-    tcase_add_test(tcase, global_git_configuration);
-    tcase_add_test(tcase, files_that_run_code_later);
-    tcase_add_test(tcase, agents_own_settings);
     tcase_add_test(tcase, many_entries);
     Suite *suite = suite_create("gate_rules");
     suite_add_tcase(suite, tcase);
