@@ -22,7 +22,7 @@ struct search {
     const struct scan *scan;
     const unsigned char *text;
     size_t len;
-    uint16_t state;
+    size_t state;
     size_t phrase; /* the lowest phrase found, or SCAN_PHRASES */
     size_t end; /* behind its first occurrence; len + 1 when the end of the text is its last dot */
 };
@@ -154,7 +154,7 @@ static size_t find_end(const struct search *search, size_t at, size_t last)
     return at;
 }
 
-static size_t phrase_of(const struct scan *scan, uint16_t state)
+static size_t phrase_of(const struct scan *scan, size_t state)
 {
     bool is_hit = (state & SCAN_HIT) != 0;
     return is_hit ? scan->hit[(state >> SCAN_ROW_BITS) - SCAN_HIT_ROW] : SCAN_PHRASES;
@@ -162,7 +162,7 @@ static size_t phrase_of(const struct scan *scan, uint16_t state)
 
 /* Keep a hit if it is of an earlier phrase, or an earlier one of the same: lanes find out of order.
  */
-static void note_hit(const struct scan *scan, struct window *window, uint16_t state, size_t at)
+static void note_hit(const struct scan *scan, struct window *window, size_t state, size_t at)
 {
     size_t phrase = phrase_of(scan, state);
     if (phrase < window->phrase || (phrase == window->phrase && at < window->last)) {
@@ -171,13 +171,12 @@ static void note_hit(const struct scan *scan, struct window *window, uint16_t st
     }
 }
 
-static uint16_t step(const struct scan *scan, uint16_t state, unsigned char ascii)
+static size_t step(const struct scan *scan, size_t state, unsigned char ascii)
 {
-    return scan->next[(size_t)state + scan->symbol[ascii]];
+    return scan->next[state + scan->symbol[ascii]];
 }
 
-static uint16_t match_one(const struct scan *scan, struct window *window, uint16_t state,
-                          size_t from)
+static size_t match_one(const struct scan *scan, struct window *window, size_t state, size_t from)
 {
     for (size_t i = from; i < window->count; i++) {
         state = step(scan, state, window->bytes[i]);
@@ -188,10 +187,10 @@ static uint16_t match_one(const struct scan *scan, struct window *window, uint16
 
 /* Carry `state` into a lane that was run from the root and ended in `lane_end`. As soon as both
  * agree the rest of the lane is known. */
-static uint16_t match_seam(const struct scan *scan, struct window *window, uint16_t state,
-                           size_t from, uint16_t lane_end)
+static size_t match_seam(const struct scan *scan, struct window *window, size_t state, size_t from,
+                         size_t lane_end)
 {
-    uint16_t lane = SCAN_ROOT;
+    size_t lane = SCAN_ROOT;
     size_t to = from + window->count / LANES;
     for (size_t i = from; i < to && state != lane; i++) {
         state = step(scan, state, window->bytes[i]);
@@ -202,14 +201,14 @@ static uint16_t match_seam(const struct scan *scan, struct window *window, uint1
 }
 
 /* Four walks side by side: each waits for its table row, and the waits overlap. */
-static uint16_t match_lanes(const struct scan *scan, struct window *window, uint16_t state)
+static size_t match_lanes(const struct scan *scan, struct window *window, size_t state)
 {
     size_t n = window->count / LANES;
     const unsigned char *s = window->bytes;
-    uint16_t a = state;
-    uint16_t b = SCAN_ROOT;
-    uint16_t c = SCAN_ROOT;
-    uint16_t d = SCAN_ROOT;
+    size_t a = state;
+    size_t b = SCAN_ROOT;
+    size_t c = SCAN_ROOT;
+    size_t d = SCAN_ROOT;
     for (size_t i = 0; i < n; i++) {
         a = step(scan, a, s[i]);
         b = step(scan, b, s[n + i]);

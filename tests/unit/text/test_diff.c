@@ -238,17 +238,29 @@ START_TEST(texts_of_too_many_lines_are_not_compared)
 }
 END_TEST
 
+/* Lower a limit to 0; returns what it was. */
+static struct rlimit forbid(int resource)
+{
+    struct rlimit old;
+    ck_assert_int_eq(getrlimit(resource, &old), 0);
+    const struct rlimit none = {0, old.rlim_max};
+    ck_assert_int_eq(setrlimit(resource, &none), 0);
+    return old;
+}
+
 /* No attribute file, configuration or helper program has a say: none can be opened or started. */
 START_TEST(no_file_and_no_process_is_needed)
 {
     ck_assert_int_gt(git_libgit2_init(), 0);
-    const struct rlimit none = {0, 0};
-    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
-    ck_assert_int_eq(setrlimit(RLIMIT_NPROC, &none), 0);
     gh_auto(gh_buf_fini) struct gh_buf out = GH_BUF_INIT;
     struct text_diff diff;
     struct gh_err err;
-    ck_assert_int_eq(text_diff_hunks("a\n", 2, "b\n", 2, 10, &out, &diff, &err), GH_OK);
+    const struct rlimit files = forbid(RLIMIT_NOFILE);
+    const struct rlimit processes = forbid(RLIMIT_NPROC);
+    enum gh_code code = text_diff_hunks("a\n", 2, "b\n", 2, 10, &out, &diff, &err);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_NPROC, &processes), 0);
+    ck_assert_int_eq(code, GH_OK);
     ck_assert_uint_eq(diff.added, 1);
     git_libgit2_shutdown();
 }
