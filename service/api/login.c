@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -71,18 +72,31 @@ static enum gh_code check_user(const struct api_request *request, struct gh_err 
     return gh_fail(err, GH_FORBIDDEN, "Sign in from a program of the same user as the service.");
 }
 
-static enum gh_code redeem(struct api_request *request, struct gh_buf *out, struct auth_token *ret,
-                           int *ret_retry_s, struct gh_err *err)
+/* An exchange writes a token's file and syncs it: on the pool. */
+struct login {
+    struct api_request *request; /* lives as long as its exchange */
+    char code[128];
+};
+
+static enum gh_code parse_login(struct http_exchange *x, char code[128], struct gh_err *err)
 {
     static const char *const names[] = {"code", NULL};
     gh_auto(gh_json_freep) struct json_t *body = NULL;
-    const char *code = NULL;
+    const char *text = NULL;
+    GH_TRY(parse_body(x, names, &body, err));
+    GH_TRY(gh_json_str(body, "", "code", GH_NEED, 127, &text, err));
+    snprintf(code, 128, "%s", text);
+    return GH_OK;
+}
+
+static enum gh_code redeem(const struct login *login, struct gh_buf *out, struct auth_token *ret,
+                           int *ret_retry_s, struct gh_err *err)
+{
+    struct api_request *request = login->request;
     char secret[AUTH_SECRET];
-    GH_TRY(parse_body(request->x, names, &body, err));
-    GH_TRY(gh_json_str(body, "", "code", GH_NEED, 128, &code, err));
     GH_TRY(check_user(request, err));
-    GH_TRY(auth_code_redeem(request->api->auth, code, http_peer(request->x)->key, secret, ret,
-                            ret_retry_s, err));
+    GH_TRY(auth_code_redeem(request->api->auth, login->code, http_peer(request->x)->key, secret,
+                            ret, ret_retry_s, err));
     struct gh_jw w = {out, false};
     gh_jw_obj(&w, NULL);
     gh_jw_str(&w, "token", secret);
@@ -94,22 +108,43 @@ static enum gh_code redeem(struct api_request *request, struct gh_buf *out, stru
     return GH_OK;
 }
 
-void api_login(struct api_request *request)
+static void login_on_pool(void *cookie)
 {
+    struct login *login = cookie;
+    struct api_request *request = login->request;
+    struct http_exchange *x = request->x;
     gh_auto(gh_buf_fini) struct gh_buf body = GH_BUF_INIT;
     struct auth_token token;
     struct gh_err err;
     int retry_s = 0;
-    if (redeem(request, &body, &token, &retry_s, &err) != GH_OK) {
-        if (err.code == GH_UNAUTHORIZED || err.code == GH_FORBIDDEN) {
-            core_audit_refusal(request->api->core, request->x, &err);
-            gh_log(GH_LOG_WARN, "login_failed", "peer", http_peer(request->x)->text, NULL);
-        }
-        problem_retry(request->x, &err, retry_s);
+    enum gh_code code = redeem(login, &body, &token, &retry_s, &err);
+    free(login);
+    if (code == GH_OK) {
+        core_audit_auth(request->api->core, x, &token, "login");
+        http_reply(x, 200, &body, NULL, 0);
         return;
     }
-    core_audit_auth(request->api->core, request->x, &token, "login");
-    http_reply(request->x, 200, &body, NULL, 0);
+    if (code == GH_UNAUTHORIZED || code == GH_FORBIDDEN) {
+        core_audit_refusal(request->api->core, x, &err);
+        gh_log(GH_LOG_WARN, "login_failed", "peer", http_peer(x)->text, NULL);
+    }
+    problem_retry(x, &err, retry_s);
+}
+
+void api_login(struct api_request *request)
+{
+    struct gh_err err;
+    struct login *login = calloc(1, sizeof *login);
+    enum gh_code code = login == NULL ? gh_fail(&err, GH_NOMEM, "There is not enough memory.")
+                                      : parse_login(request->x, login->code, &err);
+    if (code == GH_OK) {
+        login->request = request;
+        code = gh_pool_run(request->api->pool, login_on_pool, login, &err);
+    }
+    if (code != GH_OK) {
+        free(login);
+        http_problem(request->x, &err, NULL);
+    }
 }
 
 static void token_json(const struct auth_token *token, void *cookie)

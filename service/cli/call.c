@@ -15,6 +15,10 @@
 #include "base/id.h"
 #include "cli/commands.h"
 
+#define ID_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+
+static void say(const char *fmt, va_list args) __attribute__((format(printf, 1, 0)));
+
 static void say(const char *fmt, va_list args)
 {
     gh_autofree char *text = NULL;
@@ -251,30 +255,59 @@ static int find_ids(struct cli *cli, const char *path, const char *word, char re
     return CLI_GO_ON;
 }
 
-int cli_resolve(struct cli *cli, const char *path, const char prefix[4], const char *word,
+/* A whole id as far as we care: ids are opaque, but they go into paths. */
+static bool is_whole_id(const char *text, const char prefix[4])
+{
+    return strncmp(text, prefix, 3) == 0 && text[3] == '_' && strlen(text) == GH_ID - 1 &&
+           strspn(text + 4, ID_CHARACTERS) == GH_ID - 5;
+}
+
+/* The tail of the id that `word` gives, checked; NULL after a message. */
+static const char *tail_of(const struct cli *cli, const char prefix[4], const char *word)
+{
+    size_t skip = strncmp(word, prefix, 3) == 0 && word[3] == '_' ? 4 : 0;
+    size_t len = strlen(word);
+    if (len >= 64 || strspn(word, ID_CHARACTERS) != len) {
+        cli_usage(cli, "That is not an id: %s", word);
+        return NULL;
+    }
+    if (len - skip < 6) {
+        cli_usage(cli, "At least 6 characters of the id are needed, not \"%s\".", word);
+        return NULL;
+    }
+    return word + skip;
+}
+
+int cli_resolve(struct cli *cli, const char *const paths[], const char prefix[4], const char *word,
                 char ret[64])
 {
     size_t n = 0;
-    size_t skip = strncmp(word, prefix, 3) == 0 && word[3] == '_' ? 4 : 0;
-    if (strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") !=
-            strlen(word) ||
-        strlen(word) >= 64) {
-        return cli_usage(cli, "That is not an id: %s", word);
+    const char *tail = tail_of(cli, prefix, word);
+    if (tail == NULL) {
+        return CLI_USAGE;
     }
-    if (gh_id_valid(word, prefix)) {
+    if (is_whole_id(word, prefix)) {
         snprintf(ret, 64, "%s", word);
         return CLI_GO_ON;
     }
-    if (strlen(word + skip) < 6) {
-        return cli_usage(cli, "At least 6 characters of the id are needed, not \"%s\".", word);
+    for (size_t i = 0; n == 0 && paths[i] != NULL; i++) {
+        int code = find_ids(cli, paths[i], tail, ret, &n);
+        if (code != CLI_GO_ON) {
+            return code;
+        }
     }
-    int code = find_ids(cli, path, word + skip, ret, &n);
-    if (code != CLI_GO_ON || n == 1) {
-        return code;
+    if (n == 1) {
+        return CLI_GO_ON;
     }
     cli_say(n == 0 ? "No id has \"%s\" in it." : "More than one id has \"%s\" in it; give more.",
             word);
     return CLI_FAILED;
+}
+
+int cli_resolve_session(struct cli *cli, const char *word, char ret[64])
+{
+    static const char *const paths[] = {"/v1/sessions?state=active", "/v1/sessions", NULL};
+    return cli_resolve(cli, paths, "ses", word, ret);
 }
 
 static void write_open(struct gh_buf *body, const char *dir, const char *agent)
@@ -313,7 +346,7 @@ int cli_session_open(struct cli *cli, const char *dir, const char *agent, char r
         return code;
     }
     const char *id = cli_str(answer.json, "id", "");
-    if (!gh_id_valid(id, "ses")) {
+    if (!is_whole_id(id, "ses")) {
         cli_say("The service answered without a session id.");
         return CLI_FAILED;
     }

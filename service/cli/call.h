@@ -65,11 +65,14 @@ int cli_print_json(struct cli *cli, const struct cli_answer *answer);
 /* Flush; `code`, or CLI_FAILED when standard output cannot be written. */
 int cli_finish(struct cli *cli, int code);
 
-/* Find the one object of the list at `path` ("/v1/approvals?...") whose id has `word` in its tail
- * (at least 6 characters; a whole id is taken as it is). Ids share their beginnings, so any part of
- * the tail will do. CLI_GO_ON with ret filled, or the exit code after a message. */
-int cli_resolve(struct cli *cli, const char *path, const char prefix[4], const char *word,
+/* Find the one object whose id has `word` in its tail (at least 6 characters; a whole id is taken
+ * as it is) in the first list of `paths` (NULL-ended) that has any. Ids share their beginnings, so
+ * any part of the tail will do. CLI_GO_ON with ret filled, or the exit code after a message. */
+int cli_resolve(struct cli *cli, const char *const paths[], const char prefix[4], const char *word,
                 char ret[64]);
+
+/* The same for sessions, active ones first. */
+int cli_resolve_session(struct cli *cli, const char *word, char ret[64]);
 
 /* The approval that `word` (an id or a part of its tail) means. CLI_GO_ON, or the exit code after a
  * message. */

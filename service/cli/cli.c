@@ -82,15 +82,24 @@ int cli_help(const char *name)
     return print_help(name, NULL);
 }
 
-/* `serve` is not known here; cli_main answers for it before this runs. */
-static int run_help(int argc, char **argv)
+/* The list, or the help of the command that is named. */
+static int help_on(int argc, char **argv, const struct cli_command *serve)
 {
     gh_auto(cli_fini) struct cli cli;
     int code = cli_begin(&cli, argc, argv, &(struct cli_syntax){NULL, 0, 1});
     if (code != CLI_GO_ON) {
         return code;
     }
-    return print_help(cli.args.n_rest == 1 ? cli.args.rest[0] : "help", NULL);
+    if (cli.args.n_rest == 1) {
+        return print_help(cli.args.rest[0], serve);
+    }
+    print_list(stdout, serve);
+    return fflush(stdout) == 0 ? CLI_DONE : CLI_FAILED;
+}
+
+static int run_help(int argc, char **argv)
+{
+    return help_on(argc, argv, NULL);
 }
 
 static int run_version(int argc, char **argv)
@@ -155,24 +164,10 @@ static int run_bare(int argc, char **argv, const struct cli_command *serve)
     return CLI_USAGE;
 }
 
-/* "help", "help X" and "X --help" for every command, `serve` included. */
-static bool wants_help(int argc, char **argv, const struct cli_command *serve, int *ret)
+static bool has_help_option(int argc, char **argv)
 {
     static const char *const helps[] = {"--help", "-h", NULL};
-    if (strcmp(argv[0], "help") == 0 && argc == 1) {
-        print_list(stdout, serve);
-        *ret = fflush(stdout) == 0 ? CLI_DONE : CLI_FAILED;
-        return true;
-    }
-    if (strcmp(argv[0], "help") == 0 && argc == 2 && argv[1][0] != '-') {
-        *ret = print_help(argv[1], serve);
-        return true;
-    }
-    if (argc >= 2 && is_one_of(argv[1], helps)) {
-        *ret = print_help(argv[0], serve);
-        return true;
-    }
-    return false;
+    return argc >= 2 && is_one_of(argv[1], helps);
 }
 
 int cli_main(int argc, char **argv, const struct cli_command *serve)
@@ -185,10 +180,12 @@ int cli_main(int argc, char **argv, const struct cli_command *serve)
     if (words == NULL) {
         return CLI_FAILED;
     }
-    int code = CLI_USAGE;
     const struct cli_command *command = find_command(words[0], serve);
-    if (wants_help(argc - 1, words, serve, &code)) {
-        return code;
+    if (command == &cmd_help) {
+        return help_on(argc - 1, words, serve);
+    }
+    if (command != NULL && has_help_option(argc - 1, words)) {
+        return print_help(words[0], serve);
     }
     if (command == NULL) {
         cli_say("There is no command \"%s\"; the list: gatehouse help", words[0]);

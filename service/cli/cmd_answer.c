@@ -58,24 +58,11 @@ const struct cli_command cli_cmd_cancel = {
     .run = run_cancel,
 };
 
-/* A short id is looked for among the open questions first; when it is none of them, among all, so
- * that the answer can say how it was settled. */
+/* Open questions first; then all, so that the answer can say how it was settled. */
 static int resolve(struct cli *cli, const char *word, char ret[64])
 {
-    gh_auto(gh_buf_fini) struct gh_buf path = GH_BUF_INIT;
-    gh_auto(cli_answer_fini) struct cli_answer answer = {0};
-    size_t n = 0;
-    int code = cli_get(cli, "/v1/approvals?state=pending&limit=1000", &answer);
-    if (code != CLI_GO_ON) {
-        return code;
-    }
-    const struct json_t *items = gh_json_get(answer.json, "items");
-    for (size_t i = 0; i < gh_json_len(items); i++) {
-        const char *id = cli_str(gh_json_at(items, i), "id", "");
-        n += strlen(id) > 4 && strcasestr(id + 4, word) != NULL ? 1 : 0;
-    }
-    return cli_resolve(cli, n > 0 ? "/v1/approvals?state=pending" : "/v1/approvals", "apr", word,
-                       ret);
+    static const char *const paths[] = {"/v1/approvals?state=pending", "/v1/approvals", NULL};
+    return cli_resolve(cli, paths, "apr", word, ret);
 }
 
 int cli_approval_get(struct cli *cli, const char *word, struct cli_answer *answer)

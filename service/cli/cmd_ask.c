@@ -92,7 +92,7 @@ static int find_session(struct cli *cli, const struct cli_ask *ask, char ret_id[
     if (ask->session == NULL) {
         return cli_session_open(cli, ask->dir, ask->agent, ret_id, ret_dir);
     }
-    int code = cli_resolve(cli, "/v1/sessions", "ses", ask->session, ret_id);
+    int code = cli_resolve_session(cli, ask->session, ret_id);
     if (code != CLI_GO_ON) {
         return code;
     }

@@ -33,7 +33,7 @@ static int build_path(struct cli *cli, const char *route, const struct filters *
     char session[64] = "";
     char limit[24];
     if (filters->session != NULL) {
-        int code = cli_resolve(cli, "/v1/sessions", "ses", filters->session, session);
+        int code = cli_resolve_session(cli, filters->session, session);
         if (code != CLI_GO_ON) {
             return code;
         }

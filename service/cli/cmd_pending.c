@@ -78,7 +78,7 @@ static int run_pending(int argc, char **argv)
         code = cli_connect(&cli, CLI_AS_APPROVER);
     }
     if (code == CLI_GO_ON && session != NULL) {
-        code = cli_resolve(&cli, "/v1/sessions", "ses", session, id);
+        code = cli_resolve_session(&cli, session, id);
     }
     if (code != CLI_GO_ON) {
         return code;

@@ -161,7 +161,7 @@ static int run_scan(int argc, char **argv)
     }
     code = cli_connect(&cli, CLI_AS_AGENT);
     if (code == CLI_GO_ON) {
-        code = session != NULL ? cli_resolve(&cli, "/v1/sessions", "ses", session, id)
+        code = session != NULL ? cli_resolve_session(&cli, session, id)
                                : cli_session_open(&cli, dir, NULL, id, &where);
     }
     if (code != CLI_GO_ON) {

@@ -56,9 +56,7 @@ static int begin(struct cli *cli, int argc, char **argv, const struct cli_syntax
     if (code == CLI_GO_ON) {
         code = cli_connect(cli, CLI_AS_APPROVER);
     }
-    return code == CLI_GO_ON
-               ? cli_resolve(cli, "/v1/sessions", "ses", cli->args.rest[session_at], ret_id)
-               : code;
+    return code == CLI_GO_ON ? cli_resolve_session(cli, cli->args.rest[session_at], ret_id) : code;
 }
 
 /* Send a change and print `done`, or the service's JSON. */
@@ -211,7 +209,7 @@ static int run_grants(int argc, char **argv)
     }
     code = cli_connect(&cli, CLI_AS_APPROVER);
     if (code == CLI_GO_ON) {
-        code = cli_resolve(&cli, "/v1/sessions", "ses", cli.args.rest[skip], id);
+        code = cli_resolve_session(&cli, cli.args.rest[skip], id);
     }
     if (code != CLI_GO_ON) {
         return code;

@@ -219,7 +219,7 @@ static int run_watch(int argc, char **argv)
         code = check_service(&cli);
     }
     if (code == CLI_GO_ON && session != NULL) {
-        code = cli_resolve(&cli, "/v1/sessions", "ses", session, id);
+        code = cli_resolve_session(&cli, session, id);
     }
     if (code != CLI_GO_ON) {
         return code;

@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/landlock.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 
 #define CLOCK_FLOOR_MS INT64_C(1735689600000)   /* 2025: older than this program */
 #define CLOCK_CEILING_MS INT64_C(4102444800000) /* 2100 */
+#define LANDLOCK_ASK_VERSION 1U                 /* the flag; landlock's header is confine's */
 #define LANDLOCK_WANTED 3                       /* truncation is covered from here on */
 
 void cli_probe_clock(struct cli_doctor *doctor)
@@ -38,7 +38,7 @@ static enum cli_health missing_layer(const struct cli_doctor *doctor)
 
 void cli_probe_landlock(struct cli_doctor *doctor)
 {
-    long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_ASK_VERSION);
     if (abi <= 0) {
         cli_doctor_add(doctor, missing_layer(doctor), "landlock",
                        "Use a kernel with Landlock and add it to the lsm= boot parameter.",

@@ -188,6 +188,7 @@ struct outcome {
     char *path; /* file to compare, or NULL; owned */
     unsigned char new_sha[GH_SHA256];
     bool differs;
+    bool is_old; /* no longer in memory: looked up in the audit */
     bool has_finding;
     struct scan_finding finding;
     struct gh_buf body;
@@ -265,8 +266,10 @@ static void answer_outcome_locked(struct outcome *work, struct session *session,
     }
     meta_of(work->x, &work->who, &meta);
     record_outcome(txn, work);
-    recent->has_outcome = true;
-    if (strcmp(work->status, "error") == 0) {
+    if (recent != NULL) {
+        recent->has_outcome = true;
+    }
+    if (recent != NULL && strcmp(work->status, "error") == 0) {
         mark_failed_locked(session, recent);
     }
     if (work->has_finding) {
@@ -286,6 +289,42 @@ static void answer_outcome_locked(struct outcome *work, struct session *session,
     store_commit(core->options.store, &txn, outcome_done, work);
 }
 
+/* One outcome a decision, and only of a decision of this session that was not denied. */
+struct old_call {
+    const char *session_id;
+    bool is_allowed;
+    bool has_outcome;
+};
+
+static bool look_at_row(const struct store_audit_row *row, void *cookie)
+{
+    struct old_call *call = cookie;
+    if (strcmp(row->row.session, call->session_id) != 0) {
+        return true;
+    }
+    if (strcmp(row->row.kind, "outcome") == 0) {
+        call->has_outcome = true;
+    } else if (strcmp(row->row.kind, "decision") == 0 &&
+               strncmp(row->row.decision, "allow", 5) == 0) {
+        call->is_allowed = true;
+    }
+    return true;
+}
+
+static enum gh_code check_old(const struct outcome *work, struct gh_err *err)
+{
+    struct old_call call = {work->session_id, false, false};
+    const struct store_audit_filter filter = {.ref = work->id, .newest_first = true, .limit = 600};
+    GH_TRY(store_audit_list(work->core->options.store, &filter, look_at_row, &call, err));
+    if (!call.is_allowed) {
+        return gh_fail(err, GH_NOT_FOUND, "There is no such allowed decision in this session.");
+    }
+    if (call.has_outcome) {
+        return gh_fail(err, GH_CONFLICT, "The outcome was reported already.");
+    }
+    return GH_OK;
+}
+
 /* The file against the approved text; the scan of both texts. Runs on the pool. */
 static void look_at_outcome(void *cookie)
 {
@@ -293,6 +332,11 @@ static void look_at_outcome(void *cookie)
     struct core *core = work->core;
     struct gh_err err;
     unsigned char digest[GH_SHA256];
+    if (work->is_old && check_old(work, &err) != GH_OK) {
+        http_problem(work->x, &err, NULL);
+        outcome_free(work);
+        return;
+    }
     if (work->path != NULL && strcmp(work->status, "ok") == 0) {
         gh_autoclose int fd =
             open(work->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -306,13 +350,12 @@ static void look_at_outcome(void *cookie)
     }
     pthread_mutex_lock(&core->lock);
     struct session *session = session_find_locked(core, &work->who, work->session_id);
-    struct recent *recent = session != NULL ? recent_find(session, work->id) : NULL;
-    if (recent != NULL) {
-        answer_outcome_locked(work, session, recent);
+    if (session != NULL) {
+        answer_outcome_locked(work, session, recent_find(session, work->id));
     }
     pthread_mutex_unlock(&core->lock);
-    if (recent == NULL) {
-        gh_fail(&err, GH_NOT_FOUND, "The decision is not one of this session's latest.");
+    if (session == NULL) {
+        gh_fail(&err, GH_NOT_FOUND, "There is no such session, or it is not yours.");
         http_problem(work->x, &err, NULL);
         outcome_free(work);
     }
@@ -323,8 +366,12 @@ static enum gh_code admit_outcome_locked(struct outcome *work, struct gh_err *er
 {
     struct session *session = session_find_locked(work->core, &work->who, work->session_id);
     const struct recent *recent = session != NULL ? recent_find(session, work->id) : NULL;
+    if (session == NULL) {
+        return gh_fail(err, GH_NOT_FOUND, "There is no such session, or it is not yours.");
+    }
     if (recent == NULL) {
-        return gh_fail(err, GH_NOT_FOUND, "There is no such decision among this session's latest.");
+        work->is_old = true; /* before a restart, or long ago: the audit knows it */
+        return GH_OK;
     }
     const struct ask *ask = gh_map_find(&work->core->by_decision, work->id);
     bool is_allowed = recent->is_allowed ||

@@ -62,9 +62,6 @@ static enum MHD_Result deliver(struct http_exchange *x)
     if (atomic_load(&x->state) == EX_READY) {
         return queue(x);
     }
-    if (x->gone != NULL) {
-        http_watch_add(x);
-    }
     struct http_server *server = x->conn->server;
     struct MHD_Connection *mhd = x->mhd;
     int open = EX_OPEN;

@@ -100,4 +100,5 @@ void http_watch(struct http_exchange *x, http_gone_fn *gone, void *cookie)
     x->watched_ms = gh_clock_boot_ms();
     x->gone_cookie = cookie;
     x->gone = gone;
+    http_watch_add(x);
 }

@@ -26,7 +26,7 @@ static const struct {
     {"127.0.0.1:65535", GH_OK},
     {"[::1]", GH_OK},
     {"[::1]:7717", GH_OK},
-    {"LocalHost:7717", GH_OK},
+    {"LocalHost:7717", GH_HOST_REFUSED},
     {"gate.example", GH_OK},
     {"gate.example:443", GH_OK},
     {"GATE.example", GH_OK},
