@@ -21,6 +21,7 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "base/pool.h"
+#include "text/diff.h"
 
 #define POOL_THREADS 6
 #define POOL_QUEUE 4096
@@ -489,6 +490,7 @@ int serve_main(int argc, char **argv)
     sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, NULL); /* before any thread: they all inherit it */
     gh_autoclose int signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
+    text_diff_open();
     enum gh_code code =
         signal_fd < 0 ? gh_fail(&err, GH_IO, "Signals cannot be received.") : start(&serve, &err);
     if (code == GH_OK) {
@@ -498,5 +500,6 @@ int serve_main(int argc, char **argv)
         fprintf(stderr, "gatehouse: %s\n", err.detail);
     }
     stop(&serve);
+    text_diff_close();
     return code == GH_OK ? 0 : 1;
 }

@@ -435,6 +435,9 @@ void settle_put_locked(struct core *core, struct ask *ask, struct http_exchange 
     struct meta meta;
     if (parse_put(x, &json, &body, &err) != GH_OK || check_match(x, ask->digest, &err) != GH_OK) {
         http_problem(x, &err, NULL);
+    } else if (core->is_stopping) {
+        gh_fail(&err, GH_STOPPING, "The service is shutting down.");
+        http_problem(x, &err, NULL);
     } else if (ask->is_settling) {
         defer_locked(ask, x, who);
     } else if (strcmp(who->name, ask->owner) == 0) {

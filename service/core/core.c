@@ -144,6 +144,14 @@ static void load_idem(const struct store_row *row, void *cookie)
     }
 }
 
+static void cancel_done(enum gh_code code, void *cookie)
+{
+    (void)cookie;
+    if (code != GH_OK) {
+        gh_log(GH_LOG_ERROR, "cancel_failed", "code", gh_code_slug(code), NULL);
+    }
+}
+
 /* What cannot come back is cancelled: a pending approval that nothing can answer is a lie. */
 static void load_ask(const struct store_row *row, void *cookie)
 {
@@ -154,7 +162,6 @@ static void load_ask(const struct store_row *row, void *cookie)
     }
     load_failed(loading, "approval", row);
     struct store_txn *txn = store_txn_new();
-    struct gh_err err;
     if (txn == NULL) {
         return;
     }
@@ -162,9 +169,8 @@ static void load_ask(const struct store_row *row, void *cookie)
                                   "cancelled",    row->created_ms, row->body};
     store_txn_put(txn, &doc);
     record_note(txn, "approval", row->session, row->id, "restart", NULL, "{}");
-    if (store_commit_wait(loading->core->options.store, &txn, &err) != GH_OK) {
-        gh_log(GH_LOG_ERROR, "cancel_failed", "id", row->id, "why", err.detail, NULL);
-    }
+    /* Never waited for: the store's thread may be waiting for our lock. */
+    store_commit(loading->core->options.store, &txn, cancel_done, NULL);
 }
 
 static enum gh_code load_kind(struct core *core, enum store_kind kind, const char *state,
@@ -209,7 +215,12 @@ static void init_core(struct core *core, const struct core_options *options)
     core->options.config_dir = copy_or_null(options->config_dir);
     core->options.state_dir = copy_or_null(options->state_dir);
     core->options.runtime_dir = copy_or_null(options->runtime_dir);
-    pthread_mutex_init(&core->lock, NULL);
+    /* Recursive: a store that is closing reports an outcome on the caller's own thread. */
+    pthread_mutexattr_t attr;
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&core->lock, &attr);
+    pthread_mutexattr_destroy(&attr);
     core->idem_last = &core->idem_first;
     core->revision = 1;
     core->numbers.is_reload_ok = true;

@@ -116,6 +116,8 @@ static void failed_locked(struct settling *work)
                 reply_audit_failed(wait_take_locked(core, wait));
             }
         }
+    }
+    if (work->x == NULL || ask->is_over) {
         clock_set_locked(core, &ask->due_retry, gh_clock_boot_ms() + RETRY_MS);
     }
     ask->is_settling = false;
@@ -169,7 +171,7 @@ static void settled_locked(struct settling *work)
     struct core *core = work->core;
     struct ask *ask = work->ask;
     struct session *session = ask->session;
-    bool is_late_allow = ask->is_answered;
+    bool is_late = ask->is_answered; /* with a ticket: the caller has its answer */
     ask->state = ask->settlement.state;
     ask->settled_ms = gh_clock_wall_ms();
     core->numbers.approvals[ask->state]++;
@@ -179,11 +181,12 @@ static void settled_locked(struct settling *work)
     }
     ask->is_settling = false;
     ask_event_locked(core, ask, "approval.settled");
-    decided_event_locked(core, ask);
-    if (ask->state == ASK_ALLOWED_ALWAYS && ask->answer.decision != GATE_DENY) {
-        remember_locked(core, ask, session);
+    if (!is_late) {
+        decided_event_locked(core, ask);
     }
-    if (is_late_allow && (ask->state == ASK_ALLOWED || ask->state == ASK_ALLOWED_ALWAYS)) {
+    if (ask->settlement.answer.decision == GATE_ALLOW_ALWAYS) {
+        remember_locked(core, ask, session);
+    } else if (ask->settlement.answer.decision == GATE_ALLOW && is_late) {
         ticket_add_locked(session, ask, ask->settlement.settled_by);
     }
     ask_to_settled_locked(core, ask);

@@ -202,3 +202,13 @@ enum gh_code text_diff_hunks(const char *old, size_t old_len, const char *new, s
     *ret = writer.diff;
     return GH_OK;
 }
+
+void text_diff_open(void)
+{
+    git_libgit2_init();
+}
+
+void text_diff_close(void)
+{
+    git_libgit2_shutdown();
+}
