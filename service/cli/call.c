@@ -15,6 +15,8 @@
 #include "base/id.h"
 #include "cli/commands.h"
 
+#define MAX_PAGES 20
+#define ID_LENGTH 36 /* "ses_" and 32 characters */
 #define ID_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
 static void say(const char *fmt, va_list args) __attribute__((format(printf, 1, 0)));
@@ -221,13 +223,11 @@ const char *cli_short_id(const char *id)
     return len > CLI_SHORT_ID ? id + len - CLI_SHORT_ID : id;
 }
 
-/* Walk the pages of a list for ids with `word` in the tail; counts matches in *ret_n. */
-static int find_ids(struct cli *cli, const char *path, const char *word, char ret[64],
-                    size_t *ret_n)
+int cli_list(struct cli *cli, const char *path, cli_item_fn *fn, void *cookie)
 {
     gh_auto(gh_buf_fini) struct gh_buf page = GH_BUF_INIT;
     gh_autofree char *cursor = NULL;
-    for (size_t n_pages = 0; n_pages < 20; n_pages++) {
+    for (size_t n_pages = 0; n_pages < MAX_PAGES; n_pages++) {
         gh_auto(cli_answer_fini) struct cli_answer answer = {0};
         gh_buf_fini(&page);
         gh_buf_puts(&page, path);
@@ -239,27 +239,67 @@ static int find_ids(struct cli *cli, const char *path, const char *word, char re
         }
         const struct json_t *items = gh_json_get(answer.json, "items");
         for (size_t i = 0; i < gh_json_len(items); i++) {
-            const char *id = cli_str(gh_json_at(items, i), "id", "");
-            if (strlen(id) > 4 && strlen(id) < 64 && strcasestr(id + 4, word) != NULL) {
-                snprintf(ret, 64, "%s", id);
-                *ret_n += 1;
-            }
+            fn(gh_json_at(items, i), cookie);
         }
         free(cursor);
-        cursor = NULL;
         const char *next = cli_str(answer.json, "next_cursor", NULL);
-        if (next == NULL || (cursor = strdup(next)) == NULL) {
-            break;
+        cursor = next == NULL ? NULL : strdup(next);
+        if (cursor == NULL) {
+            return CLI_GO_ON;
         }
     }
+    cli_say("The list is longer than %d pages; the rest is left out.", MAX_PAGES);
     return CLI_GO_ON;
+}
+
+static void put_item(const struct json_t *item, void *cookie)
+{
+    gh_auto(gh_buf_fini) struct gh_buf text = GH_BUF_INIT;
+    gh_json_canonical(item, &text);
+    gh_jw_raw(cookie, NULL, gh_buf_str(&text));
+}
+
+int cli_print_list(struct cli *cli, const char *path)
+{
+    gh_auto(gh_buf_fini) struct gh_buf text = GH_BUF_INIT;
+    struct cli_out_cut rest = {{0}, 0};
+    struct gh_jw w = {.buf = &text, .comma = false};
+    gh_jw_obj(&w, NULL);
+    gh_jw_arr(&w, "items");
+    int code = cli_list(cli, path, put_item, &w);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    gh_jw_arr_end(&w);
+    gh_jw_null(&w, "next_cursor");
+    gh_jw_end(&w);
+    cli->out.buf.failed = cli->out.buf.failed || text.failed;
+    cli_out_json(&cli->out, gh_buf_str(&text), text.len, &rest);
+    cli_out_puts(&cli->out, "\n");
+    return cli_finish(cli, CLI_DONE);
+}
+
+struct id_search {
+    const char *word;
+    char *ret; /* 64 bytes */
+    size_t n;
+};
+
+static void match_id(const struct json_t *item, void *cookie)
+{
+    struct id_search *search = cookie;
+    const char *id = cli_str(item, "id", "");
+    if (strlen(id) > 4 && strlen(id) < 64 && strcasestr(id + 4, search->word) != NULL) {
+        snprintf(search->ret, 64, "%s", id);
+        search->n++;
+    }
 }
 
 /* A whole id as far as we care: ids are opaque, but they go into paths. */
 static bool is_whole_id(const char *text, const char prefix[4])
 {
-    return strncmp(text, prefix, 3) == 0 && text[3] == '_' && strlen(text) == GH_ID - 1 &&
-           strspn(text + 4, ID_CHARACTERS) == GH_ID - 5;
+    return strncmp(text, prefix, 3) == 0 && text[3] == '_' && strlen(text) == ID_LENGTH &&
+           strspn(text + 4, ID_CHARACTERS) == ID_LENGTH - 4;
 }
 
 /* The tail of the id that `word` gives, checked; NULL after a message. */
@@ -281,7 +321,6 @@ static const char *tail_of(const struct cli *cli, const char prefix[4], const ch
 int cli_resolve(struct cli *cli, const char *const paths[], const char prefix[4], const char *word,
                 char ret[64])
 {
-    size_t n = 0;
     const char *tail = tail_of(cli, prefix, word);
     if (tail == NULL) {
         return CLI_USAGE;
@@ -290,16 +329,18 @@ int cli_resolve(struct cli *cli, const char *const paths[], const char prefix[4]
         snprintf(ret, 64, "%s", word);
         return CLI_GO_ON;
     }
-    for (size_t i = 0; n == 0 && paths[i] != NULL; i++) {
-        int code = find_ids(cli, paths[i], tail, ret, &n);
+    struct id_search search = {.word = tail, .ret = ret};
+    for (size_t i = 0; search.n == 0 && paths[i] != NULL; i++) {
+        int code = cli_list(cli, paths[i], match_id, &search);
         if (code != CLI_GO_ON) {
             return code;
         }
     }
-    if (n == 1) {
+    if (search.n == 1) {
         return CLI_GO_ON;
     }
-    cli_say(n == 0 ? "No id has \"%s\" in it." : "More than one id has \"%s\" in it; give more.",
+    cli_say(search.n == 0 ? "No id has \"%s\" in it."
+                          : "More than one id has \"%s\" in it; give more.",
             word);
     return CLI_FAILED;
 }

@@ -65,6 +65,14 @@ int cli_print_json(struct cli *cli, const struct cli_answer *answer);
 /* Flush; `code`, or CLI_FAILED when standard output cannot be written. */
 int cli_finish(struct cli *cli, int code);
 
+/* Call `fn` for each item of the list at `path`, page by page. `item` is borrowed for the call.
+ * CLI_GO_ON, or the exit code after a message. */
+typedef void cli_item_fn(const struct json_t *item, void *cookie);
+int cli_list(struct cli *cli, const char *path, cli_item_fn *fn, void *cookie);
+
+/* Print all pages of a list as one JSON list; returns the exit code. */
+int cli_print_list(struct cli *cli, const char *path);
+
 /* Find the one object whose id has `word` in its tail (at least 6 characters; a whole id is taken
  * as it is) in the first list of `paths` (NULL-ended) that has any. Ids share their beginnings, so
  * any part of the tail will do. CLI_GO_ON with ret filled, or the exit code after a message. */

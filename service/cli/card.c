@@ -221,6 +221,9 @@ static void put_warnings(struct cli_out *out, const struct json_t *approval)
 {
     const struct json_t *warning = gh_json_get(approval, "warning");
     const struct json_t *taint = gh_json_get(approval, "taint");
+    if (gh_json_len(warning) == 0 && gh_json_len(taint) == 0) {
+        return;
+    }
     cli_out_style(out, CLI_YELLOW);
     if (gh_json_len(warning) > 0) {
         cli_out_field(out, "WARNING", cli_str(warning, "text", cli_str(warning, "code", "-")));

@@ -92,11 +92,12 @@ static int confirm(struct cli *cli, const struct json_t *approval)
                          cli_short_id(cli_str(approval, "id", "")));
     }
     cli_card(&cli->out, approval);
+    bool is_shown = cli_out_flush(&cli->out);
+    tcflush(STDIN_FILENO, TCIFLUSH); /* before the question: what is typed after it counts */
     cli_out_puts(&cli->out, "\nAllow exactly this? Type yes: ");
-    if (!cli_out_flush(&cli->out)) {
+    if (!is_shown || !cli_out_flush(&cli->out)) {
         return CLI_FAILED;
     }
-    tcflush(STDIN_FILENO, TCIFLUSH);
     if (fgets(line, sizeof line, stdin) == NULL || strcmp(line, "yes\n") != 0) {
         cli_say("Nothing was decided.");
         return CLI_FAILED;

@@ -27,13 +27,25 @@ const struct cli_command cli_cmd_show = {
     .run = run_show,
 };
 
-static void put_row(struct cli_out *out, const struct json_t *item)
+struct table {
+    struct cli_out *out;
+    size_t n; /* rows so far */
+};
+
+static void put_row(const struct json_t *item, void *cookie)
 {
+    struct table *table = cookie;
+    struct cli_out *out = table->out;
     char span[24];
     gh_auto(gh_buf_fini) struct gh_buf what = GH_BUF_INIT;
     bool is_marked = gh_json_len(gh_json_get(item, "warning")) > 0 ||
                      gh_json_len(gh_json_get(item, "taint")) > 0;
     size_t n_parts = gh_json_len(gh_json_get(item, "parts"));
+    if (table->n++ == 0) {
+        cli_out_style(out, CLI_BOLD);
+        cli_out_puts(out, "ID       LEFT   AGENT          ACTION   ! WHAT\n");
+        cli_out_style(out, CLI_PLAIN);
+    }
     cli_out_span(gh_json_number(gh_json_get(item, "remaining_ms"), 0), span);
     cli_out_cell(out, cli_short_id(cli_str(item, "id", "?")), CLI_SHORT_ID);
     cli_out_cell(out, span, 6);
@@ -48,20 +60,20 @@ static void put_row(struct cli_out *out, const struct json_t *item)
     cli_out_last(out, gh_buf_str(&what), 42);
 }
 
-static void print_pending(struct cli_out *out, const struct json_t *items)
+static int print_pending(struct cli *cli, const char *path)
 {
-    size_t n = gh_json_len(items);
-    if (n == 0) {
-        cli_out_puts(out, "Nothing waits for an answer.\n");
-        return;
+    struct table table = {.out = &cli->out};
+    int code = cli_list(cli, path, put_row, &table);
+    if (code != CLI_GO_ON) {
+        return code;
     }
-    cli_out_style(out, CLI_BOLD);
-    cli_out_puts(out, "ID       LEFT   AGENT          ACTION   ! WHAT\n");
-    cli_out_style(out, CLI_PLAIN);
-    for (size_t i = 0; i < n; i++) {
-        put_row(out, gh_json_at(items, i));
+    if (table.n == 0) {
+        cli_out_puts(&cli->out, "Nothing waits for an answer.\n");
+    } else {
+        cli_out_printf(&cli->out, "%zu waiting; look at one before you answer: gatehouse show ID\n",
+                       table.n);
     }
-    cli_out_printf(out, "%zu waiting; look at one before you answer: gatehouse show ID\n", n);
+    return cli_finish(cli, CLI_DONE);
 }
 
 static int run_pending(int argc, char **argv)
@@ -72,7 +84,6 @@ static int run_pending(int argc, char **argv)
     const struct cli_opt opts[] = {{"--session", CLI_OPT_TEXT, &session},
                                    {NULL, CLI_OPT_END, NULL}};
     gh_auto(gh_buf_fini) struct gh_buf path = GH_BUF_INIT;
-    gh_auto(cli_answer_fini) struct cli_answer answer = {0};
     int code = cli_begin(&cli, argc, argv, &(struct cli_syntax){opts, 0, 0});
     if (code == CLI_GO_ON) {
         code = cli_connect(&cli, CLI_AS_APPROVER);
@@ -83,17 +94,10 @@ static int run_pending(int argc, char **argv)
     if (code != CLI_GO_ON) {
         return code;
     }
-    gh_buf_puts(&path, "/v1/approvals?state=pending&limit=1000");
+    gh_buf_puts(&path, "/v1/approvals?state=pending");
     cli_query(&path, "session", session != NULL ? id : NULL);
-    code = cli_get(&cli, gh_buf_str(&path), &answer);
-    if (code != CLI_GO_ON) {
-        return code;
-    }
-    if (cli.args.json) {
-        return cli_print_json(&cli, &answer);
-    }
-    print_pending(&cli.out, gh_json_get(answer.json, "items"));
-    return cli_finish(&cli, CLI_DONE);
+    return cli.args.json ? cli_print_list(&cli, gh_buf_str(&path))
+                         : print_pending(&cli, gh_buf_str(&path));
 }
 
 static int run_show(int argc, char **argv)

@@ -74,24 +74,28 @@ static int change(struct cli *cli, const struct cli_request *request, const char
     return cli_finish(cli, CLI_DONE);
 }
 
-static void print_sessions(struct cli_out *out, const struct json_t *items)
+static void put_session(const struct json_t *item, void *cookie)
 {
-    cli_out_style(out, CLI_BOLD);
-    cli_out_puts(out, "ID       STATE  MODE       OPEN ! AGENT          FOLDER\n");
-    cli_out_style(out, CLI_PLAIN);
-    for (size_t i = 0; i < gh_json_len(items); i++) {
-        char n_pending[24];
-        const struct json_t *item = gh_json_at(items, i);
-        snprintf(n_pending, sizeof n_pending, "%lld",
-                 (long long)gh_json_number(gh_json_get(item, "pending"), 0));
-        cli_out_cell(out, cli_short_id(cli_str(item, "id", "?")), CLI_SHORT_ID);
-        cli_out_cell(out, cli_str(item, "state", "-"), 6);
-        cli_out_cell(out, cli_str(item, "mode", "-"), 10);
-        cli_out_cell(out, n_pending, 4);
-        cli_out_cell(out, gh_json_true(gh_json_get(item, "tainted")) ? "!" : "", 1);
-        cli_out_cell(out, cli_str(item, "agent", "-"), 14);
-        cli_out_last(out, cli_str(item, "working_dir", "-"), 49);
-    }
+    struct cli_out *out = cookie;
+    char n_pending[24];
+    snprintf(n_pending, sizeof n_pending, "%lld",
+             (long long)gh_json_number(gh_json_get(item, "pending"), 0));
+    cli_out_cell(out, cli_short_id(cli_str(item, "id", "?")), CLI_SHORT_ID);
+    cli_out_cell(out, cli_str(item, "state", "-"), 6);
+    cli_out_cell(out, cli_str(item, "mode", "-"), 10);
+    cli_out_cell(out, n_pending, 4);
+    cli_out_cell(out, gh_json_true(gh_json_get(item, "tainted")) ? "!" : "", 1);
+    cli_out_cell(out, cli_str(item, "agent", "-"), 14);
+    cli_out_last(out, cli_str(item, "working_dir", "-"), 49);
+}
+
+static int print_sessions(struct cli *cli, const char *path)
+{
+    cli_out_style(&cli->out, CLI_BOLD);
+    cli_out_puts(&cli->out, "ID       STATE  MODE       OPEN ! AGENT          FOLDER\n");
+    cli_out_style(&cli->out, CLI_PLAIN);
+    int code = cli_list(cli, path, put_session, &cli->out);
+    return code == CLI_GO_ON ? cli_finish(cli, CLI_DONE) : code;
 }
 
 static int run_sessions(int argc, char **argv)
@@ -100,7 +104,6 @@ static int run_sessions(int argc, char **argv)
     const char *state = NULL;
     const struct cli_opt opts[] = {{"--state", CLI_OPT_TEXT, &state}, {NULL, CLI_OPT_END, NULL}};
     gh_auto(gh_buf_fini) struct gh_buf path = GH_BUF_INIT;
-    gh_auto(cli_answer_fini) struct cli_answer answer = {0};
     int code = cli_begin(&cli, argc, argv, &(struct cli_syntax){opts, 0, 0});
     if (code == CLI_GO_ON && state != NULL && strcmp(state, "active") != 0 &&
         strcmp(state, "ended") != 0) {
@@ -112,17 +115,10 @@ static int run_sessions(int argc, char **argv)
     if (code != CLI_GO_ON) {
         return code;
     }
-    gh_buf_puts(&path, "/v1/sessions?limit=1000");
+    gh_buf_puts(&path, "/v1/sessions");
     cli_query(&path, "state", state);
-    code = cli_get(&cli, gh_buf_str(&path), &answer);
-    if (code != CLI_GO_ON) {
-        return code;
-    }
-    if (cli.args.json) {
-        return cli_print_json(&cli, &answer);
-    }
-    print_sessions(&cli.out, gh_json_get(answer.json, "items"));
-    return cli_finish(&cli, CLI_DONE);
+    return cli.args.json ? cli_print_list(&cli, gh_buf_str(&path))
+                         : print_sessions(&cli, gh_buf_str(&path));
 }
 
 static int run_mode(int argc, char **argv)
