@@ -225,12 +225,12 @@ static bool is_on_procfs(const char *path, size_t len)
     return statfs(len > 0 ? parent : "/", &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
-/* Note the link at `w->out` as crossed, and as the leaf when it is the client's last component. */
-static bool note_link(struct walk *w, bool is_own)
+/* Note the link at `w->out` as crossed, and the first one with nothing behind it as the leaf. */
+static bool note_link(struct walk *w)
 {
     gh_buf_put(w->hops, w->out, w->len + 1);
     size_t rest = strspn(w->todo + w->at, "/");
-    if (is_own && w->todo[w->at + rest] == '\0' && w->leaf == NULL) {
+    if (w->todo[w->at + rest] == '\0' && w->leaf == NULL) {
         w->leaf = strdup(w->out);
         return w->leaf != NULL;
     }
@@ -238,13 +238,12 @@ static bool note_link(struct walk *w, bool is_own)
 }
 
 /* `w->out` ends in the link whose text is `text`: go where it points. */
-static enum gh_code follow(struct walk *w, const char *text, size_t len, bool is_own,
-                           struct gh_err *err)
+static enum gh_code follow(struct walk *w, const char *text, size_t len, struct gh_err *err)
 {
     if (++w->links > MAX_LINKS) {
         return gh_fail(err, GH_INVALID, "The path has more than %d links.", MAX_LINKS);
     }
-    if (!note_link(w, is_own)) {
+    if (!note_link(w)) {
         return gh_fail(err, GH_NOMEM, "There is not enough memory to resolve the path.");
     }
     size_t parent = drop_last(w->out, w->len);
@@ -266,8 +265,7 @@ static enum gh_code follow(struct walk *w, const char *text, size_t len, bool is
 }
 
 /* Append one component, following it when it is a link. */
-static enum gh_code enter(struct walk *w, const char *name, size_t len, bool is_own,
-                          struct gh_err *err)
+static enum gh_code enter(struct walk *w, const char *name, size_t len, struct gh_err *err)
 {
     if (w->len + 1 + len >= sizeof w->out) {
         return refuse_long(err);
@@ -287,7 +285,7 @@ static enum gh_code enter(struct walk *w, const char *name, size_t len, bool is_
     if (n < 0) {
         return GH_OK; /* not a link, or not there: stays as written */
     }
-    return (size_t)n < sizeof text ? follow(w, text, (size_t)n, is_own, err) : refuse_long(err);
+    return (size_t)n < sizeof text ? follow(w, text, (size_t)n, err) : refuse_long(err);
 }
 
 static enum gh_code step(struct walk *w, struct gh_err *err)
@@ -295,16 +293,11 @@ static enum gh_code step(struct walk *w, struct gh_err *err)
     w->at += strspn(w->todo + w->at, "/");
     char name[PATH_MAX];
     size_t len = strcspn(w->todo + w->at, "/");
-    size_t left = sizeof w->todo - 1 - w->at;
-    bool is_own = left <= w->own;
     if (len >= sizeof name) {
         return refuse_long(err);
     }
     memcpy(name, w->todo + w->at, len); /* following a link overwrites this part */
     w->at += len;
-    if (is_own) {
-        w->own = left - len;
-    }
     if (len == 0 || (len == 1 && name[0] == '.')) {
         return GH_OK;
     }
@@ -313,7 +306,7 @@ static enum gh_code step(struct walk *w, struct gh_err *err)
         w->out[w->len] = '\0';
         return GH_OK;
     }
-    return enter(w, name, len, is_own, err);
+    return enter(w, name, len, err);
 }
 
 /* Resolve the absolute `path` as the kernel would; ".." was or was not removed before. */
@@ -324,7 +317,6 @@ static enum gh_code walk_links(const char *path, struct walk *w, struct gh_err *
     w->out[0] = '\0';
     w->links = 0;
     w->at = sizeof w->todo - 1 - len;
-    w->own = len;
     memcpy(w->todo + w->at, path, len + 1);
     while (w->todo[w->at] != '\0') {
         GH_TRY(step(w, err));

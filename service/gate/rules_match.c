@@ -215,6 +215,7 @@ struct below {
     struct gh_buf other;
     bool has_other;
     int n_seen;
+    int max_seen;
     int depth;
     bool is_cut;
     char *found; /* owned */
@@ -266,7 +267,7 @@ static void visit(struct below *b, int dir_fd, const struct dirent *entry)
     size_t other_len = b->other.len;
     put_name(&b->path, entry->d_name);
     put_name(&b->other, entry->d_name);
-    b->is_cut = b->is_cut || ++b->n_seen > MAX_BELOW;
+    b->is_cut = b->is_cut || ++b->n_seen > b->max_seen;
     if (check_here(b) && (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN)) {
         int fd = openat(dir_fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         /* what cannot be looked into cannot be cleared */
@@ -306,28 +307,33 @@ static void walk_below(struct below *b, int fd)
     b->depth--;
 }
 
-void gate_rules_denies_moved(const struct gate_rules *rules, const char *dir, const char *to,
-                             char **ret, bool *ret_cut)
+char *rule_find_below(const struct gate_rules *rules, const char *dir, const char *to, int max,
+                      bool *ret_cut)
 {
-    *ret = NULL;
     *ret_cut = false;
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
         *ret_cut = errno != ENOTDIR && errno != ELOOP && errno != ENOENT;
-        return;
+        return NULL;
     }
-    struct below b = {.rules = rules, .has_other = to != NULL};
+    struct below b = {.rules = rules, .has_other = to != NULL, .max_seen = max};
     gh_buf_puts(&b.path, strcmp(dir, "/") != 0 ? dir : "");
     gh_buf_puts(&b.other, to != NULL && strcmp(to, "/") != 0 ? to : "");
     walk_below(&b, fd);
     gh_buf_fini(&b.path);
     gh_buf_fini(&b.other);
-    *ret = b.found;
     *ret_cut = b.is_cut;
+    return b.found;
+}
+
+void gate_rules_denies_moved(const struct gate_rules *rules, const char *dir, const char *to,
+                             char **ret, bool *ret_cut)
+{
+    *ret = rule_find_below(rules, dir, to, MAX_BELOW, ret_cut);
 }
 
 void gate_rules_denies_below(const struct gate_rules *rules, const char *dir, char **ret,
                              bool *ret_cut)
 {
-    gate_rules_denies_moved(rules, dir, NULL, ret, ret_cut);
+    *ret = rule_find_below(rules, dir, NULL, MAX_BELOW, ret_cut);
 }

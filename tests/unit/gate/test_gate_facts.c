@@ -176,6 +176,8 @@ START_TEST(moves)
         expect_move(".husky", "x", (enum gate_mode)mode, "git_metadata");
     }
     expect(GATE_DELETE, "pack", GATE_ACT, "deny_path");
+    tree_link("pack", "w/packlink"); /* moved alone */
+    expect_move("packlink", "other", GATE_ACT, "asked");
     expect_move("src/a.c", "src/b.c", GATE_ACT, "asked");
     expect_move("src/a.c", "src/b.c", GATE_AUTONOMOUS, "auto");
     expect_move("src/a.c", "../x", GATE_AUTONOMOUS, "autonomous_boundary");
@@ -236,6 +238,11 @@ START_TEST(the_autonomous_boundary)
     tree_link(tree_at("w/far/er"), "hop");
     expect(GATE_WRITE, tree_at("hop/../x"), GATE_AUTONOMOUS, "autonomous_boundary");
     expect(GATE_WRITE, tree_at("hop/x"), GATE_AUTONOMOUS, "auto");
+    /* both readings lead inside, but the lexical one's link lies outside */
+    tree_link(tree_at("w/far/er"), "out/k");
+    expect(GATE_WRITE, tree_at("out/k/../inward"), GATE_AUTONOMOUS, "autonomous_boundary");
+    expect(GATE_WRITE, tree_at("out/k/../other"), GATE_AUTONOMOUS, "autonomous_boundary");
+    expect(GATE_WRITE, tree_at("out/k/x"), GATE_AUTONOMOUS, "auto");
     end();
 }
 END_TEST

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "gate/rules_impl.h"
 #include "tree.h"
 
 static void free_rules(struct gate_rules **rules)
@@ -127,6 +128,7 @@ START_TEST(built_in_entries_are_there_and_fold_case)
         "/p/key",
         "/c/gatehouse2",
         "/x/etc/shadow",
+        "/abc/shadow",
     };
     for (size_t i = 0; i < sizeof denied / sizeof *denied; i++) {
         ck_assert_msg(gate_rules_denies(rules, denied[i]) != NULL, "%s", denied[i]);
@@ -315,7 +317,7 @@ START_TEST(public_key_files_are_exempt)
     tree_file("empty.pem", "");
     tree_file("comment.pem", "# nothing\n");
     tree_dir("folder.pem");
-    tree_file("folder.pem/x", "x");
+    tree_file("folder.pem/x", CERT);
     tree_file(".env", CERT);
     tree_file("id_rsa", CERT);
     gh_auto(free_rules) struct gate_rules *rules = make(NULL);
@@ -401,6 +403,10 @@ START_TEST(what_lies_below_a_folder)
     free(found);
     gate_rules_denies_moved(rules, tree_at("w/x"), tree_at("w/conf2"), &found, &is_cut);
     ck_assert_ptr_null(found);
+    found = rule_find_below(rules, tree_at("w/fine"), NULL, 4, &is_cut); /* a, b, c and out */
+    ck_assert(found == NULL && !is_cut);
+    found = rule_find_below(rules, tree_at("w/fine"), NULL, 3, &is_cut);
+    ck_assert(found == NULL && is_cut);
     char deep[1024] = "w/down";
     for (int i = 0; i < 130; i++) {
         strcat(deep, "/d");
