@@ -7,7 +7,8 @@ import { receiptView } from './receipt.js';
 import { clock, words } from './time.js';
 
 const WARN_AT_MS = [60000, 20000];
-const GONE = 'The agent has stopped waiting. Allowing counts when it asks again within 15 minutes.';
+const GONE =
+  'The agent is not waiting any more. If it asks again, an allow given now counts for 15 minutes.';
 const SUBSTANCE = [
   'display',
   'preview',

@@ -28,7 +28,7 @@ test('a code in the fragment is spent once and leaves no trace', async () => {
   await t.page.goto(`${t.fake.url}/#code=${code}`);
   await untilLive(t.page);
   assert.equal(t.page.url(), `${t.fake.url}/`);
-  assert.equal(await t.page.evaluate(() => history.length), 2); // about:blank and the t.page
+  assert.equal(await t.page.evaluate(() => history.length), 2); // about:blank and the page
   await t.page.reload();
   await untilLive(t.page);
   assert.equal(asked('POST /v1/login'), 1);

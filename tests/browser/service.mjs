@@ -18,6 +18,8 @@ export class Service {
     // The home and the temp folder themselves are refused as working directories.
     service.work = join(service.folder, 'home', 'work');
     await mkdir(service.work, { recursive: true });
+    // The socket's folder is denied to agents, so nothing else lies below it.
+    await mkdir(join(service.folder, 'run'), { mode: 0o700 });
     await writeFile(join(service.work, 'notes.txt'), 'one\ntwo\nthree\n');
     await service.start('127.0.0.1:0');
     return service;
@@ -32,7 +34,7 @@ export class Service {
       '--listen',
       listen,
       '--socket',
-      join(this.folder, 's.sock'),
+      join(this.folder, 'run', 's.sock'),
     ];
     this.child = spawn(BINARY, args, {
       stdio: ['ignore', 'ignore', 'pipe'],
