@@ -90,7 +90,7 @@ struct store {
 
     pthread_mutex_t lock;
     pthread_cond_t work;   /* the writer waits: transactions, end of a pause, stop */
-    pthread_cond_t rest;   /* the keeper waits for the writer to be between batches */
+    pthread_cond_t rest;   /* the writer is between batches; the checker is done */
     pthread_cond_t chores; /* the keeper waits: something is due, stop */
     struct store_txn *first, **last;
     bool is_writer_waiting;
@@ -167,7 +167,8 @@ void store_keep_anchor(struct store *store, bool is_synced);
 /* A reader of the pool; waits for one. Given back with store_reader_put. Fails with GH_IO. */
 GH_MUST_USE enum gh_code store_reader_get(struct store *store, sqlite3 **ret, struct gh_err *err);
 
-/* Give back; after a failure (`rc`) it is closed instead. */
+/* Give back; after a failure (`rc`) it is closed instead. Damage that a reader meets stops the
+ * writer too. */
 void store_reader_put(struct store *store, sqlite3 *db, int rc);
 
 /* Fill *err for a read that failed. */

@@ -184,6 +184,7 @@ void *store_checker_run(void *cookie)
     rc = db != NULL ? sqlite3_errcode(db) : rc;
     pthread_mutex_lock(&store->lock);
     store->checker_db = NULL;
+    pthread_cond_broadcast(&store->rest);
     pthread_mutex_unlock(&store->lock);
     bool is_verdict =
         rc == SQLITE_OK || rc == SQLITE_ROW || rc == SQLITE_DONE || store_conn_is_corrupt(rc);

@@ -57,6 +57,11 @@ void store_reader_put(struct store *store, sqlite3 *db, int rc)
 {
     struct store_readers *readers = &store->readers;
     bool is_kept = db != NULL && rc == SQLITE_OK;
+    struct store_fault fault = {0};
+    if (store_conn_is_corrupt(rc)) {
+        store_refuse(&fault, rc);
+        store_fail(store, &fault);
+    }
     if (!is_kept) {
         store_conn_close(&db);
     }

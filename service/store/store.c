@@ -105,11 +105,12 @@ void store_close(struct store *store)
     }
     pthread_mutex_lock(&store->lock);
     store->is_stopping = true;
-    if (store->checker_db != NULL) {
-        sqlite3_interrupt(store->checker_db);
-    }
     pthread_cond_broadcast(&store->chores);
     pthread_cond_broadcast(&store->work);
+    while (store->checker_db != NULL) { /* again: a check that is yet to start misses it */
+        sqlite3_interrupt(store->checker_db);
+        store_wait_until(&store->rest, &store->lock, store_now_ms() + 20);
+    }
     pthread_mutex_unlock(&store->lock);
     if (store->has_keeper) {
         pthread_join(store->keeper_thread, NULL);

@@ -112,8 +112,8 @@ void store_txn_insert(struct store_txn *txn,
 void store_txn_delete(struct store_txn *txn, enum store_kind kind, const char *id);
 void store_txn_audit(struct store_txn *txn, const struct store_audit *row);
 
-/* Queue; takes `txn`. `done` is called exactly once, on the writer thread (or at once on the
- * caller's when the store is closing). Transactions become durable, and audit rows get their
+/* Queue; takes `txn`. `done` (may be NULL) is called exactly once, on the writer thread (or at once
+ * on the caller's when the store is closing). Transactions become durable, and audit rows get their
  * numbers, in the order of the calls. Each transaction is all or nothing by itself: one that fails
  * (a duplicate insert) does not take the others of its batch with it. */
 void store_commit(struct store *store, struct store_txn **txn, store_done_fn *done, void *cookie);
@@ -193,7 +193,9 @@ struct store_verify {
 };
 
 /* Walk the whole chain and compare with the anchor. GH_OK with ret->is_ok = false for a broken
- * chain; fails with GH_IO when it cannot be read at all. */
+ * chain; fails with GH_IO when it cannot be read at all. The chain has no key: somebody who may
+ * write the folder can rewrite rows and anchor together, and that is not found (but by a copy of
+ * an older last_hash). */
 GH_MUST_USE enum gh_code store_verify(struct store *store, struct store_verify *ret,
                                       struct gh_err *err);
 
@@ -201,7 +203,11 @@ GH_MUST_USE enum gh_code store_verify(struct store *store, struct store_verify *
 GH_MUST_USE enum gh_code store_verify_dir(const char *dir, struct store_verify *ret,
                                           struct gh_err *err);
 
-/* Remove audit rows older than `before_ms` as one prefix, behind a chained `pruned` row. */
+/* Remove audit rows older than `before_ms`, as far as no younger one lies before them, behind a
+ * chained `pruned` row ({"through_seq","through_hash","rows","before_ms"}). A long prefix goes in
+ * steps, each a prefix behind a row of its own, so that commits are not held up. Blocks; waits for
+ * a verification to end. Fails with GH_AUDIT or GH_NOMEM; what the steps before removed stays so.
+ */
 GH_MUST_USE enum gh_code store_prune(struct store *store, int64_t before_ms, uint64_t *ret_n,
                                      struct gh_err *err);
 

@@ -237,7 +237,8 @@ static void take_anchor(struct walk *walk, int dir_fd)
     }
 }
 
-static enum gh_code run(struct walk *walk, sqlite3 *db, struct gh_err *err)
+/* *ret_rc is SQLite's verdict on the file. */
+static enum gh_code run(struct walk *walk, sqlite3 *db, int *ret_rc, struct gh_err *err)
 {
     struct store_verify *ret = walk->ret;
     char doubt[sizeof ret->reason];
@@ -245,6 +246,7 @@ static enum gh_code run(struct walk *walk, sqlite3 *db, struct gh_err *err)
     ret->reason[0] = '\0';
     int rc = find_origin(walk, db);
     rc = rc == SQLITE_OK ? check_rows(walk, db) : rc;
+    *ret_rc = rc;
     if (store_conn_is_corrupt(rc) && ret->n_checked > 0) {
         blame(walk, walk->prev.seq + 1, "the database is damaged here and cannot be read on");
     } else if (rc != SQLITE_OK) {
@@ -273,8 +275,9 @@ enum gh_code store_verify(struct store *store, struct store_verify *ret, struct 
     sqlite3 *db = NULL;
     enum gh_code code = store_reader_get(store, &db, err);
     if (code == GH_OK) {
-        code = run(&walk, db, err);
-        store_reader_put(store, db, code == GH_OK ? SQLITE_OK : SQLITE_ERROR);
+        int rc = SQLITE_OK;
+        code = run(&walk, db, &rc, err);
+        store_reader_put(store, db, rc);
     }
     pthread_rwlock_unlock(&store->pruning);
     gh_buf_fini(&walk.scratch);
@@ -327,5 +330,5 @@ enum gh_code store_verify_dir(const char *dir, struct store_verify *ret, struct 
     take_anchor(&walk, dir_fd);
     /* One snapshot: a service that does run may prune meanwhile. */
     rc = store_conn_exec(db, "BEGIN");
-    return rc == SQLITE_OK ? run(&walk, db, err) : store_read_failed(rc, err);
+    return rc == SQLITE_OK ? run(&walk, db, &rc, err) : store_read_failed(rc, err);
 }

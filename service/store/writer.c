@@ -351,7 +351,7 @@ static enum duty next_duty(struct store *store, int64_t probe_at_ms, struct stor
     pthread_mutex_lock(&store->lock);
     store->is_in_batch = false;
     if (store->is_paused) {
-        pthread_cond_signal(&store->rest);
+        pthread_cond_broadcast(&store->rest);
     }
     for (;;) {
         bool is_sick = !store->health.is_writable && !store->health.is_damaged;
