@@ -160,9 +160,9 @@ void http_problem_with(struct http_exchange *x, const struct gh_err *err, const 
 void http_cork(struct http_server *server);
 void http_uncork(struct http_server *server);
 
-/* Watch for the client's departure while the reply is not there yet. Call inside the handler. A
- * reply more than a second later closes the connection: a held request is cheap on a fresh one
- * only. */
+/* Watch for the client's departure while the reply is not there yet. Call once, before the reply,
+ * on the thread that has the exchange; `gone` may be called before this returns. A reply more than
+ * a second later closes the connection: a held request is cheap on a fresh one only. */
 void http_watch(struct http_exchange *x, http_gone_fn *gone, void *cookie);
 
 /* Answer with a body that goes on: status 200, `content_type`, chunked. *ret is owned by caller

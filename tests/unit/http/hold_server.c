@@ -119,8 +119,8 @@ static void hold(struct app *app, struct http_exchange *x)
     one->x = x;
     http_set_user(x, one, free);
     http_body_drop(x);
-    http_watch(x, left, app);
     pthread_mutex_lock(&app->lock);
+    http_watch(x, left, app); /* the callback may come at once; it waits for the lock */
     one->next = app->first;
     one->link = &app->first;
     if (one->next != NULL) {

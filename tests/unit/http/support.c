@@ -29,8 +29,8 @@ static void count(struct app *app, size_t *counter)
 static void left(struct http_exchange *x, void *cookie)
 {
     struct app *app = cookie;
-    size_t i = *(size_t *)http_user(x);
     pthread_mutex_lock(&app->lock);
+    size_t i = *(size_t *)http_user(x);
     bool answer = app->answer_gone && app->held[i] != NULL;
     if (answer) {
         app->held[i] = NULL;
@@ -60,11 +60,11 @@ static void hold(struct app *app, struct http_exchange *x)
     ck_assert_ptr_nonnull(slot);
     slot->app = app;
     http_set_user(x, slot, free_slot);
-    http_watch(x, left, app); /* in force when the handler has returned */
     pthread_mutex_lock(&app->lock);
     ck_assert_uint_lt(app->n_held, APP_MAX);
     slot->i = app->n_held;
     app->held[app->n_held++] = x;
+    http_watch(x, left, app); /* the callback may come at once; it waits for the lock */
     pthread_cond_broadcast(&app->changed);
     pthread_mutex_unlock(&app->lock);
 }
@@ -208,6 +208,14 @@ void app_start(struct app *app, const struct http_options *given)
     }
 }
 
+size_t app_read(struct app *app, const size_t *counter)
+{
+    pthread_mutex_lock(&app->lock);
+    size_t n = *counter;
+    pthread_mutex_unlock(&app->lock);
+    return n;
+}
+
 void app_answer(struct app *app, size_t i)
 {
     pthread_mutex_lock(&app->lock);
@@ -225,7 +233,7 @@ void app_answer(struct app *app, size_t i)
 void app_stop(struct app *app)
 {
     http_server_quiesce(app->server);
-    for (size_t i = 0; i < app->n_held; i++) {
+    for (size_t i = 0; i < app_read(app, &app->n_held); i++) {
         app_answer(app, i);
     }
     http_server_free(app->server, 5000);

@@ -44,6 +44,9 @@ void app_stop(struct app *app);
 /* Wait until *counter (a field of `app`) is at least `n`; the test fails after 20 s. */
 void app_wait(struct app *app, const size_t *counter, size_t n);
 
+/* The value of a counter now. */
+size_t app_read(struct app *app, const size_t *counter);
+
 /* Answer the i-th held exchange with its number. */
 void app_answer(struct app *app, size_t i);
 

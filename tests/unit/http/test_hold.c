@@ -155,7 +155,11 @@ START_TEST(test_left_while_answered)
         client_send(fd, HOLD);
         close(fd);
     }
-    app_wait(&app, &app.n_fini, app.n_held);
+    /* Some clients were gone before their request was read: those are no exchange at all. */
+    while (app_read(&app, &app.n_held) == 0 ||
+           app_read(&app, &app.n_fini) < app_read(&app, &app.n_held)) {
+        usleep(1000);
+    }
     atomic_store(&own.stop, true);
     pthread_join(thread, NULL);
     app_stop(&app);
