@@ -231,6 +231,7 @@ static void put_warnings(struct cli_out *out, const struct json_t *approval)
     if (gh_json_len(taint) > 0) {
         cli_out_field(out, "TAINTED", cli_str(taint, "marker", "the session read a planted text"));
         cli_out_field(out, "  from", cli_str(taint, "source", NULL));
+        cli_out_field(out, "  excerpt", cli_str(taint, "excerpt", NULL));
     }
     cli_out_style(out, CLI_PLAIN);
 }

@@ -256,6 +256,15 @@ static int exit_of(const struct json_t *decision)
     return is_late ? CLI_TIMED_OUT : CLI_DENIED;
 }
 
+/* The reason is a sentence for a model that starts with the verdict; people have read that. */
+static const char *reason_of(const struct json_t *decision)
+{
+    static const char verdict[] = "Denied: ";
+    const char *reason = cli_str(decision, "reason", "no reason was given");
+    size_t len = sizeof verdict - 1;
+    return strncmp(reason, verdict, len) == 0 ? reason + len : reason;
+}
+
 static void print_verdict(struct cli *cli, const struct json_t *decision, int code)
 {
     static const struct {
@@ -270,7 +279,7 @@ static void print_verdict(struct cli *cli, const struct json_t *decision, int co
     cli_out_style(out, CLI_PLAIN);
     if (code != CLI_DONE) {
         cli_out_puts(out, ": ");
-        cli_out_text(out, cli_str(decision, "reason", "no reason was given"));
+        cli_out_text(out, reason_of(decision));
     }
     cli_out_puts(out, " (by ");
     cli_out_text(out, cli_str(decision, "by", "nobody"));

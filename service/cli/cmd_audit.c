@@ -57,7 +57,11 @@ static void put_row(struct cli_out *out, const struct json_t *row)
 {
     char when[20];
     gh_auto(gh_buf_fini) struct gh_buf what = GH_BUF_INIT;
-    const struct json_t *target = gh_json_get(gh_json_get(row, "body"), "target");
+    const struct json_t *body = gh_json_get(row, "body");
+    const struct json_t *target = gh_json_get(body, "target");
+    if (target == NULL) {
+        target = gh_json_get(gh_json_get(body, "answer"), "target");
+    }
     snprintf(when, sizeof when, "%.19s", cli_str(row, "at", "-"));
     cli_out_cell(out, when, 19);
     const char *decision = cli_str(row, "decision", "");

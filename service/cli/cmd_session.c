@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cli/call.h"
+#include "cli/card.h"
 #include "cli/commands.h"
 
 static int run_sessions(int argc, char **argv);
@@ -43,7 +44,7 @@ const struct cli_command cli_cmd_grants = {
     .summary = "list or revoke what a session may always do",
     .help = "gatehouse grants [list|revoke] SESSION [GRANT]\n\n"
             "  gatehouse grants k3v9x2ab\n"
-            "  gatehouse grants revoke k3v9x2ab grt_0f3k...\n"
+            "  gatehouse grants revoke k3v9x2ab 7h2mq0cd\n"
             "  gatehouse grants revoke k3v9x2ab             all of them\n",
     .run = run_grants,
 };
@@ -162,29 +163,79 @@ static int run_taint(int argc, char **argv)
     return change(&cli, &request, "The taint is cleared.\n");
 }
 
-static void print_grants(struct cli_out *out, const struct json_t *items)
+static const char *grant_kind(const struct json_t *grant)
 {
-    if (gh_json_len(items) == 0) {
-        cli_out_puts(out, "The session has no grants.\n");
-        return;
+    if (gh_json_true(gh_json_get(grant, "seed"))) {
+        return "seed";
     }
-    for (size_t i = 0; i < gh_json_len(items); i++) {
-        cli_out_tree(out, gh_json_at(items, i));
-        cli_out_puts(out, "\n");
-    }
+    return gh_json_true(gh_json_get(grant, "once")) ? "once" : "always";
+}
+
+static void put_grant(const struct json_t *grant, void *cookie)
+{
+    struct cli_out *out = cookie;
+    char hits[24];
+    gh_auto(gh_buf_fini) struct gh_buf what = GH_BUF_INIT;
+    snprintf(hits, sizeof hits, "%lld", (long long)gh_json_number(gh_json_get(grant, "hits"), 0));
+    cli_out_cell(out, cli_short_id(cli_str(grant, "id", "?")), CLI_SHORT_ID);
+    cli_out_cell(out, grant_kind(grant), 6);
+    cli_out_cell(out, hits, 5);
+    cli_out_cell(out, cli_str(grant, "action", "-"), 8);
+    cli_target(&what, gh_json_get(grant, "target"));
+    cli_out_last(out, gh_buf_str(&what), 31);
 }
 
 static int list_grants(struct cli *cli, const char *path)
 {
+    if (cli->args.json) {
+        return cli_print_list(cli, path);
+    }
+    cli_out_style(&cli->out, CLI_BOLD);
+    cli_out_puts(&cli->out, "ID       KIND   HITS  ACTION   WHAT\n");
+    cli_out_style(&cli->out, CLI_PLAIN);
+    int code = cli_list(cli, path, put_grant, &cli->out);
+    return code == CLI_GO_ON ? cli_finish(cli, CLI_DONE) : code;
+}
+
+/* The ids to revoke, one behind the other, each with its NUL. */
+static void collect_id(const struct json_t *grant, void *cookie)
+{
+    const char *id = cli_str(grant, "id", "");
+    if (id[0] != '\0') {
+        gh_buf_put(cookie, id, strlen(id) + 1);
+    }
+}
+
+static int revoke_one(struct cli *cli, const char *path, const char *id)
+{
+    gh_auto(gh_buf_fini) struct gh_buf one = GH_BUF_INIT;
     gh_auto(cli_answer_fini) struct cli_answer answer = {0};
-    int code = cli_get(cli, path, &answer);
+    gh_buf_printf(&one, "%s/", path);
+    cli_segment(&one, id);
+    const struct cli_request request = {.method = "DELETE", .path = gh_buf_str(&one)};
+    return cli_send(cli, &request, &answer);
+}
+
+/* Revoke the grant `word` means, or all of them. */
+static int revoke_grants(struct cli *cli, const char *path, const char *word)
+{
+    const char *const paths[] = {path, NULL};
+    char id[64] = "";
+    size_t n = 0;
+    gh_auto(gh_buf_fini) struct gh_buf ids = GH_BUF_INIT;
+    int code = word != NULL ? cli_resolve(cli, paths, "grt", word, id)
+                            : cli_list(cli, path, collect_id, &ids);
+    if (code == CLI_GO_ON && word != NULL) {
+        gh_buf_put(&ids, id, strlen(id) + 1);
+    }
+    for (size_t at = 0; code == CLI_GO_ON && at < ids.len; at += strlen(ids.data + at) + 1) {
+        code = revoke_one(cli, path, ids.data + at);
+        n += code == CLI_GO_ON ? 1 : 0;
+    }
     if (code != CLI_GO_ON) {
         return code;
     }
-    if (cli->args.json) {
-        return cli_print_json(cli, &answer);
-    }
-    print_grants(&cli->out, gh_json_get(answer.json, "items"));
+    cli_out_printf(&cli->out, cli->args.json ? "{\"revoked\":%zu}\n" : "%zu revoked.\n", n);
     return cli_finish(cli, CLI_DONE);
 }
 
@@ -211,13 +262,7 @@ static int run_grants(int argc, char **argv)
         return code;
     }
     gh_buf_printf(&path, "/v1/sessions/%s/grants", id);
-    if (!is_revoke) {
-        return list_grants(&cli, gh_buf_str(&path));
-    }
-    if (n == 2) {
-        gh_buf_putc(&path, '/');
-        cli_segment(&path, cli.args.rest[skip + 1]);
-    }
-    const struct cli_request request = {.method = "DELETE", .path = gh_buf_str(&path)};
-    return change(&cli, &request, "Revoked.\n");
+    return is_revoke
+               ? revoke_grants(&cli, gh_buf_str(&path), n == 2 ? cli.args.rest[skip + 1] : NULL)
+               : list_grants(&cli, gh_buf_str(&path));
 }

@@ -108,6 +108,9 @@ static bool take_event(const char *type, const char *id, const char *data, void 
     struct watch *watch = cookie;
     struct gh_err ignored = {0};
     gh_auto(gh_json_freep) struct json_t *body = NULL;
+    if (strcmp(type, "hello") == 0) {
+        return true; /* the stream's greeting; only its id matters */
+    }
     if (gh_json_parse(data, strlen(data), &body, &ignored) != GH_OK) {
         cli_say("An event could not be read and is left out.");
         return true;

@@ -227,7 +227,8 @@ static void list_rule(const struct gate_rule_info *info, void *cookie)
         gh_buf_puts(&last, "  -- ");
         text_for_terminal(info->note, 0, &last);
     }
-    cli_out_last(out, gh_buf_str(&last), 39);
+    cli_out_wrap(out, "                                       ", 39, gh_buf_str(&last));
+    cli_out_puts(out, "\n");
 }
 
 bool cli_doctor_rules(struct cli_doctor *doctor, struct gh_jw *w, const char *key)

@@ -12,6 +12,7 @@
 #include "base/fs.h"
 
 #define LABEL_COLUMNS 10
+#define PATH_COLUMNS 30
 #define LABEL_INDENT "           " /* one more */
 
 void cli_out_init(struct cli_out *out)
@@ -113,23 +114,61 @@ size_t cli_out_columns(const char *text)
     return columns;
 }
 
+/* Columns up to the next blank or line end, counted no further than `enough`. */
+static size_t word_columns(const char *text, size_t left, size_t enough)
+{
+    size_t columns = 0;
+    for (size_t n = 0; left > 0 && columns < enough; left -= n, text += n) {
+        size_t width = 0;
+        if (*text == ' ' || *text == '\n' || *text == '\t') {
+            break;
+        }
+        n = next_char(text, left, &width);
+        columns += width;
+    }
+    return columns;
+}
+
+/* True when the terminal's line must end before the character: it does not fit, or it starts a word
+ * that fits only on a line of its own. Nothing is dropped at the break. */
+static bool ends_line(const struct cli_out *out, size_t room, size_t used, const char *text,
+                      size_t left, char before)
+{
+    size_t width = 0;
+    if (!out->is_tty) {
+        return false;
+    }
+    next_char(text, left, &width);
+    if (used + width > out->columns) {
+        return true;
+    }
+    if (before != ' ' || *text == ' ' || used + room <= out->columns) {
+        return false;
+    }
+    size_t word = word_columns(text, left, room + 1);
+    return word <= room && used + word > out->columns;
+}
+
 void cli_out_wrap(struct cli_out *out, const char *indent, size_t used, const char *shown)
 {
     locale_t before = (locale_t)0;
     locale_t utf8 = enter_utf8(&before);
+    size_t margin = strlen(indent);
+    size_t room = out->columns > margin ? out->columns - margin : 1;
+    char last = '\0';
     for (size_t left = strlen(shown), n = 0; left > 0; left -= n, shown += n) {
         size_t width = 0;
         n = next_char(shown, left, &width);
-        bool is_over = out->is_tty && used + width > out->columns;
-        if (*shown == '\n' || is_over) {
+        if (*shown == '\n' || ends_line(out, room, used, shown, left, last)) {
             gh_buf_putc(&out->buf, '\n');
             gh_buf_puts(&out->buf, indent);
-            used = strlen(indent);
+            used = margin;
         }
         if (*shown != '\n') {
             gh_buf_put(&out->buf, shown, n);
             used += *shown == '\t' ? 8 : width;
         }
+        last = *shown;
     }
     leave_utf8(utf8, before);
 }
@@ -304,8 +343,14 @@ static void put_leaf(struct tree *tree, const struct json_t *value)
     if (strcmp(shown, "null") == 0) {
         return;
     }
-    cli_out_cell(tree->out, tree->path, 30);
-    cli_out_text(tree->out, shown);
+    gh_auto(gh_buf_fini) struct gh_buf value_text = GH_BUF_INIT;
+    gh_auto(gh_buf_fini) struct gh_buf path = GH_BUF_INIT;
+    text_for_terminal(tree->path, 0, &path);
+    text_for_terminal(shown, 0, &value_text);
+    cli_out_printf(tree->out, "%-*s ", PATH_COLUMNS, gh_buf_str(&path));
+    size_t used = cli_out_columns(gh_buf_str(&path));
+    cli_out_wrap(tree->out, "  ", (used > PATH_COLUMNS ? used : PATH_COLUMNS) + 1,
+                 gh_buf_str(&value_text));
     cli_out_puts(tree->out, "\n");
 }
 

@@ -106,6 +106,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             name = seen["method"].lower() + "_approval"
         if len(parts) > 3 and parts[3] == "decisions" and len(parts) == 5:
             name = "get_decision"
+        if len(parts) == 5 and parts[3] == "grants":
+            name = "delete_grant"
         if len(parts) == 3 and parts[1] == "sessions":
             name = seen["method"].lower() + "_session"
         getattr(self, name, lambda *_: self.problem(404, "not_found"))(seen, parts, query)
@@ -141,14 +143,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.answer(200, {"tainted": False})
 
     def get_grants(self, *_):
-        self.answer(200, {"items": [{"id": "grt_1", "hits": 2}], "next_cursor": None})
+        self.answer(200, {"items": [{"id": "grt_" + "0" * 24 + tail, "action": "write", "hits": 2,
+                                     "target": {"path": "\x1b/a"}} for tail in ("first111", "second22")],
+                          "next_cursor": None})
 
-    def delete_grt_1(self, *_):
+    def delete_grant(self, *_):
         self.send_response(204)
         self.end_headers()
-
-    def delete_grants(self, *_):
-        self.answer(200, {"revoked": 1})
 
     def post_decisions(self, seen, _parts, query):
         unknown = set(seen["body"]) - DECISION_FIELDS

@@ -79,7 +79,7 @@ START_TEST(words_cannot_leave_their_place)
              "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa;curl evil|sh\"]}}");
     ck_assert_ptr_null(strstr(text, "\nwhy "));
     ck_assert_ptr_null(strstr(text, "\ndigest     1"));
-    ck_assert_ptr_nonnull(strstr(text, ";curl evil|s"));
+    ck_assert_ptr_nonnull(strstr(text, "evil|sh'\n"));
     ck_assert_ptr_nonnull(strstr(text, "\n      why        rule\n      digest     1'"));
 }
 END_TEST

@@ -57,6 +57,19 @@ START_TEST(wrapped_text_never_reaches_the_margin)
 }
 END_TEST
 
+START_TEST(words_move_whole_and_lose_nothing)
+{
+    gh_auto(cli_out_fini) struct cli_out out = make_out(20);
+    gh_auto(cli_out_fini) struct cli_out pipe = make_out(0);
+    cli_out_wrap(&out, "  ", 0, "one two three  fourfour 0123456789012345678901 six");
+    ck_assert_str_eq(gh_buf_str(&out.buf), "one two three  \n"
+                                           "  fourfour 012345678\n"
+                                           "  9012345678901 six");
+    cli_out_wrap(&pipe, "  ", 0, "one two three four");
+    ck_assert_str_eq(gh_buf_str(&pipe.buf), "one two three four");
+}
+END_TEST
+
 static bool is_harmless(const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -153,6 +166,7 @@ int main(void)
     tcase_add_test(tests, cells_line_up);
     tcase_add_test(tests, last_cell_is_cut_on_terminals_only);
     tcase_add_test(tests, wrapped_text_never_reaches_the_margin);
+    tcase_add_test(tests, words_move_whole_and_lose_nothing);
     tcase_add_test(tests, json_is_ascii_and_equal);
     tcase_add_test(tests, broken_bytes_in_json_are_replaced);
     tcase_add_test(tests, tree_names_every_leaf);
