@@ -4,6 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
+# Folder -> more nouns that it owns beside its own name and its files'.
+NOUNS = {}
 # Never a prefix of ours: the libraries own them.
 LIBRARIES = {"json", "git", "curl", "sqlite3", "seccomp", "MHD", "cyaml", "sodium"}
 
@@ -34,7 +36,7 @@ def owned_prefixes(tree, module):
     if module == "base":
         return {"gh"}
     stems = {Path(n).stem for n in tree.files(".c", ".h", below=(f"service/{module}/",))}
-    return {module}.union(*map(nouns, stems))
+    return ({module} | NOUNS.get(module, set())).union(*map(nouns, stems))
 
 
 def check(tree):
