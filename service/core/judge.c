@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/auto.h"
 #include "core/state.h"
 
 static void part_fini(struct judged_part *part)
@@ -58,9 +59,12 @@ static enum gh_code gather_part(const struct gate_place *where, const struct cal
 enum gh_code judge_gather(const struct place *place, const struct call *call, struct judged *ret,
                           struct gh_err *err)
 {
-    const struct gate_place where = {place->rules, &place->git, place->working_dir, place->home};
+    gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs fresh = {0};
+    const struct gitmeta_dirs *git = place_git(place, &fresh);
+    const struct gate_place where = {place->rules, git, place->working_dir, place->home};
     struct judged judged = {.parts = calloc(call->n_parts, sizeof(struct judged_part))};
-    if (judged.parts == NULL) {
+    if (judged.parts == NULL || git == NULL) {
+        free(judged.parts);
         return gh_fail(err, GH_NOMEM, "There is not enough memory for the call.");
     }
     for (; judged.n < call->n_parts; judged.n++) {
@@ -126,11 +130,7 @@ static const char *detail_of(const struct session *session, const struct judged 
 void judge_reason(const struct session *session, const struct judged *judged, char *out,
                   size_t size)
 {
-    const char *text = gate_reason_text(judged->total.reason);
-    const char *hole = strstr(text, "%s");
-    if (hole == NULL) {
-        snprintf(out, size, "%s", text);
-        return;
-    }
-    snprintf(out, size, "%.*s%s%s", (int)(hole - text), text, detail_of(session, judged), hole + 2);
+    gh_auto(gh_buf_fini) struct gh_buf text = GH_BUF_INIT;
+    gate_reason_put(judged->total.reason, detail_of(session, judged), &text);
+    snprintf(out, size, "%s", gh_buf_str(&text));
 }

@@ -27,18 +27,33 @@ struct base {
 struct base *base_ref(struct base *base);
 void base_unref(struct base *base);
 
+/* The configuration files that name the hooks folder, as they were when it was looked up. */
+struct git_stamp {
+    struct {
+        int64_t mtime_ns;
+        uint64_t inode;
+        int64_t size; /* bytes; -1: there was no file */
+    } file[2];        /* the repository's, the user's */
+};
+
 /* Where a session works and what guards it. */
 struct place {
     atomic_int refs;
     struct base *base;        /* counted */
     struct gate_rules *rules; /* the base's and the session's; owned */
     struct gitmeta_dirs git;  /* owned */
+    struct git_stamp stamp;   /* of `git` */
     char *working_dir;        /* canonical; owned */
     char *home;               /* or NULL; owned */
 };
 struct place *place_ref(struct place *place);
 void place_unref(struct place *place);
 void place_unrefp(struct place **place);
+
+/* Where the repository keeps its state now: the place's own dirs, or, when its configuration has
+ * changed since (a hooks folder may have moved), *fresh filled in and returned. Owned by *fresh.
+ * NULL without memory: then nothing may be allowed. */
+const struct gitmeta_dirs *place_git(const struct place *place, struct gitmeta_dirs *fresh);
 
 /* ---- a tool call as parsed (call.c) ---- */
 
