@@ -71,7 +71,7 @@ async function readStatus() {
     const status = await api.status();
     if (state.auth !== auth) return;
     if (typeof status.host === 'string') state.host = status.host;
-    if (typeof status.principal?.name === 'string') state.identity = status.principal.name;
+    if (typeof status.you?.name === 'string') state.identity = status.you.name;
     state.emit('host');
   } catch {
     // The address bar's host stands.

@@ -59,7 +59,8 @@ export function outcomeOf(approval, decision) {
   const who = person(approval.settled_by);
   const code = decision?.code || approval.code || '';
   const denied = decision?.decision === 'deny';
-  const by = who ? ` by ${who}` : '';
+  const isGrant = approval.by === 'grant';
+  const by = isGrant ? ' by an always-allow' : who && ` by ${who}`;
   switch (approval.state) {
     case 'allowed':
       return { text: `Allowed${by}`, note: (denied && AFTER_ALLOW[code]) || '', good: !denied };
@@ -81,8 +82,8 @@ export function outcomeOf(approval, decision) {
 }
 
 const VIAS = {
-  web: 'this page',
-  page: 'this page',
+  web: 'the page',
+  page: 'the page',
   api: 'the API',
   ide: 'an editor',
   cli: 'the command line',

@@ -219,7 +219,7 @@ export class Fake {
       return this.json(res, 200, { ready: true });
     }
     if (path === '/v1/status')
-      return this.json(res, 200, { version: '0', host: 'dev-3', principal: who });
+      return this.json(res, 200, { version: '0', host: 'dev-3', you: who });
     if (path === '/v1/events') return this.stream(req, res);
     if (path === '/v1/approvals') return this.list(url, res);
     return this.one(req, res, path, who);

@@ -128,6 +128,21 @@ check('always allows the same command from then on', async () => {
   assert.deepEqual([again.by, again.code], ['grant', 'granted']);
 });
 
+check('always settles what asks the same, and its cards say so', async () => {
+  await signIn();
+  const session = await t.service.session();
+  const asks = [await t.service.ask(session), await t.service.ask(session)];
+  await t.service.ask(session, { target: { program: 'echo', args: ['other'] } });
+  await waiting(3);
+  await press(card(t.page, 0), 'Always\u2026');
+  await armed(card(t.page, 0));
+  await press(card(t.page, 0), 'Allow always');
+  await sees('always for this exact target', card(t.page, 0));
+  await sees('Allowed by an always-allow', card(t.page, 1));
+  await waiting(1);
+  assert.equal((await asks[1].answer()).by, 'grant');
+});
+
 check('an unanswered request is denied by time, and the page says so', async () => {
   await signIn();
   const session = await t.service.session({ ask_timeout_s: 3 });
