@@ -50,7 +50,7 @@ struct http_header {
 };
 
 /* Called once for each request whose head and body are complete. Must lead to exactly one
- * http_reply, http_reply_file or http_stream_open for `x`, now or later, on any thread. */
+ * http_reply, http_problem or http_stream_open for `x`, now or later, on any thread. */
 typedef void http_handler_fn(struct http_exchange *x, void *cookie);
 
 /* Asked when the head is complete, before the body is read: return GH_OK to go on. A failure is

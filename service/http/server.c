@@ -1,3 +1,29 @@
+/* server: start and stop.
+ *
+ * What libmicrohttpd 0.9.75 answers by itself, before there is a request for us; always with a
+ * close, an HTML text of its own and none of our headers (all tried by
+ * tests/unit/http/test_head.c): 400  request line without a version or with a blank at its end;
+ * header line without a colon; bad chunk size or bytes behind a chunk; Content-Length that is no
+ * number (this one twice in a row: a client sees the first) 413  Content-Length or chunk size over
+ * 64 bits 414  request line larger than the connection's memory (24 KiB) 431  head larger than
+ * that; between about 22 and 24 KiB, where the head fits and our answer does not, the connection is
+ * closed without one 505  HTTP/2.0 and later in the request line closed without an answer: a
+ * request line without a blank (TLS on the plain port), head or body that is late
+ *
+ * What it takes and we cannot see: chunk extensions and trailers (ignored), a bare LF around
+ * chunks, blanks behind a header value (kept), empty lines before a request line. It also takes,
+ * and we refuse: several lengths or hosts, TE beside CL, other codings, folded lines (glued to the
+ * name of the field), an empty field name (taken for the end of the head), NUL and control bytes,
+ * bare LF, blanks around a name, absolute targets, HTTP/1.2 to 1.9.
+ *
+ * What the rest of this module is there for, because the library does not: a suspended connection
+ * has no timeout and its client may leave unnoticed (watch.c); a timeout counts from the last byte,
+ * not from the first (conn.c); at its connection limit it stops accepting (keep_room); stopping
+ * with a suspended connection aborts (http_server_free); each resume walks all connections that are
+ * suspended on that thread (http_cork, DEFAULT_THREADS); the memory of a connection is cleared, so
+ * touched, before each next request on it (is_last in reply.c); cookies take three times their size
+ * (http_exchange_begin).
+ */
 #include "http/inner.h"
 
 #include <errno.h>
