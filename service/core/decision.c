@@ -2,36 +2,17 @@
 #include <string.h>
 
 #include "base/auto.h"
-#include "core/state.h"
+#include "core/work.h"
 
 /* One tool call, from the request to the verdict:
  *   core_decide  parse, find the session, idempotency        (HTTP thread)
  *   step_judge   facts from the file system, tiers           (HTTP thread; moves on the pool)
  *   settle_now   a verdict without a person: record, answer  (answered by the store's thread)
- *   step_card    digest, preview and diff for a person       (pool)
+ *   work_card    digest, preview and diff for a person       (pool)
  *   ask_born     the approval is durable: visible, held      (store's thread)
  */
 
 #define MAX_CALLS_PER_RESPONSE 20
-#define MAX_PENDING_PER_TOKEN 256
-
-struct work {
-    struct core *core;
-    struct http_exchange *x;
-    struct auth_token who;
-    char session_id[GH_ID];
-    char id[GH_ID]; /* dec_ */
-    struct call *call;
-    struct place *place; /* counted */
-    struct judged judged;
-    struct idem *idem; /* in progress, or NULL */
-    struct answer answer;
-    struct gh_buf body; /* the answer as it will be sent */
-    struct card card;
-    struct ask *ask; /* being born */
-    int64_t created_ms;
-    char ticket[GH_ID]; /* the one-shot grant that is being used, or "" */
-};
 
 bool answer_make(struct answer *ret, const struct gate_verdict *verdict, const char *text)
 {
@@ -46,7 +27,7 @@ void answer_fini(struct answer *answer)
     answer->text = NULL;
 }
 
-static void work_free(struct work *work)
+void work_free(struct work *work)
 {
     call_free(work->call);
     place_unref(work->place);
@@ -64,7 +45,7 @@ static void fail_locked(struct work *work, const struct gh_err *err)
     http_problem(work->x, err, NULL);
 }
 
-static void fail(struct work *work, const struct gh_err *err)
+void work_fail(struct work *work, const struct gh_err *err)
 {
     pthread_mutex_lock(&work->core->lock);
     fail_locked(work, err);
@@ -166,7 +147,7 @@ static void settle_now_locked(struct work *work, struct session *session,
 }
 
 /* A denial that no tier made: limits, skipped calls, used tickets. */
-static void deny_now_locked(struct work *work, struct session *session, enum gate_reason reason)
+void work_deny_locked(struct work *work, struct session *session, enum gate_reason reason)
 {
     const struct gate_verdict verdict = {
         .decision = GATE_DENY, .tier = GATE_TIER_ASK, .by = GATE_BY_SYSTEM, .reason = reason};
@@ -185,7 +166,7 @@ static void count_hits_locked(struct session *session, const struct judged *judg
     }
 }
 
-static void settle_verdict_locked(struct work *work, struct session *session)
+void work_settle_locked(struct work *work, struct session *session)
 {
     char text[1024];
     judge_reason(session, &work->judged, text, sizeof text);
@@ -193,213 +174,7 @@ static void settle_verdict_locked(struct work *work, struct session *session)
     settle_now_locked(work, session, &work->judged.total, text);
 }
 
-/* ---- a person is needed: the approval is born ---- */
-
-static void unborn_locked(struct work *work)
-{
-    struct core *core = work->core;
-    core->n_pending--;
-    work->ask->session->n_pending--;
-    idem_end_locked(core, work->idem, NULL);
-    reply_audit_failed(work->x);
-    ask_free(work->ask);
-    work->ask = NULL;
-}
-
-/* Held, or told to come back. */
-static void answer_asking_locked(struct core *core, struct ask *ask, struct http_exchange *x,
-                                 const struct auth_token *who, int64_t wait_ms)
-{
-    const struct wait wait = {
-        .x = x, .kind = WAIT_DECISION, .who = *who, .ask = ask, .is_holder = true};
-    if (!ask->is_answered && wait_ms > 0 && wait_hold_locked(core, &wait, wait_ms, &ask->waits)) {
-        return;
-    }
-    ask_reply_decision(ask, x);
-}
-
-/* The world may have moved while the approval was made durable. */
-static void look_again_locked(struct core *core, struct ask *ask)
-{
-    if (!ask->session->is_active) {
-        settle_system_locked(core, ask, GATE_TIER_ASK, GATE_R_CANCELLED);
-        return;
-    }
-    ask_sweep_locked(core, ask->session);
-}
-
-static void ask_born(enum gh_code code, void *cookie)
-{
-    struct work *work = cookie;
-    struct core *core = work->core;
-    struct ask *ask = work->ask;
-    pthread_mutex_lock(&core->lock);
-    bool is_kept = code == GH_OK && gh_map_put(&core->by_approval, ask->id, ask) &&
-                   gh_map_put(&core->by_decision, ask->decision, ask);
-    if (!is_kept) {
-        gh_map_remove(&core->by_approval, ask->id);
-        unborn_locked(work);
-    } else {
-        ask->is_born = true;
-        ask_link_pending_locked(core, ask);
-        clock_set_locked(core, &ask->due_expire, ask->expires_at_ms);
-        if (ask->ticket_at_ms > 0) {
-            clock_set_locked(core, &ask->due_ticket, ask->ticket_at_ms);
-        }
-        idem_end_locked(core, work->idem, ask->decision);
-        ask_event_locked(core, ask, "approval.created");
-        ask_changed_locked(core, ask);
-        look_again_locked(core, ask);
-        answer_asking_locked(core, ask, work->x, &work->who,
-                             ask->call != NULL ? ask->call->wait_ms : 0);
-        work->ask = NULL;
-    }
-    pthread_mutex_unlock(&core->lock);
-    work_free(work);
-}
-
-static int64_t min_ms(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* When it ends: the session's timeout, the caller's own limit less a margin, or both with a ticket.
- */
-static void set_times(struct ask *ask, const struct session *session, const struct config *config)
-{
-    int64_t now_ms = gh_clock_boot_ms();
-    int64_t life_ms = min_ms(session->ask_timeout_ms, config->asks.max_timeout_s * 1000);
-    int64_t caller_ms = ask->call->deadline_ms;
-    int64_t margin_ms = caller_ms < 20000 ? caller_ms / 4 : 5000;
-    ask->limit_at_ms = now_ms + (int64_t)24 * 3600 * 1000;
-    if (caller_ms > 0 && ask->wants_ticket) {
-        ask->ticket_at_ms = now_ms + caller_ms - margin_ms;
-    } else if (caller_ms > 0) {
-        ask->limit_at_ms = now_ms + caller_ms - margin_ms;
-        life_ms = min_ms(life_ms, caller_ms - margin_ms);
-    }
-    ask->expires_at_ms = now_ms + life_ms;
-    if (ask->ticket_at_ms >= ask->expires_at_ms) {
-        ask->ticket_at_ms = 0; /* the approval ends first, and the decision with it */
-    }
-}
-
-/* Move what the approval needs out of the request's work. */
-static struct ask *make_ask(struct work *work, struct session *session)
-{
-    struct ask *ask = calloc(1, sizeof *ask);
-    if (ask == NULL) {
-        return NULL;
-    }
-    gh_id_new("apr", ask->id);
-    memcpy(ask->decision, work->id, sizeof ask->decision);
-    memcpy(ask->session_id, session->id, sizeof ask->session_id);
-    snprintf(ask->owner, sizeof ask->owner, "%s", work->who.name);
-    memcpy(ask->digest, work->card.digest, sizeof ask->digest);
-    memcpy(ask->operands, work->card.operands, sizeof ask->operands);
-    ask->session = session;
-    ask->may_remember = work->card.may_remember;
-    ask->is_detached = work->call->is_detached;
-    ask->wants_ticket = work->call->wants_ticket;
-    ask->created_ms = work->created_ms;
-    ask->settled_ms = -1;
-    ask->revision = 1;
-    ask->due_expire = (struct gh_due){.owner = ask, .kind = ASK_DUE_EXPIRE};
-    ask->due_ticket = (struct gh_due){.owner = ask, .kind = ASK_DUE_TICKET};
-    ask->due_back = (struct gh_due){.owner = ask, .kind = ASK_DUE_BACK};
-    ask->due_retry = (struct gh_due){.owner = ask, .kind = ASK_DUE_RETRY};
-    ask->fixed = gh_buf_take(&work->card.fixed);
-    ask->texts = gh_buf_take(&work->card.texts);
-    if (ask->fixed == NULL || ask->texts == NULL) {
-        ask_free(ask);
-        return NULL;
-    }
-    return ask;
-}
-
-/* The row and the answer of a decision that waits. */
-static void record_asking(struct store_txn *txn, struct work *work, struct session *session)
-{
-    struct meta meta;
-    meta_of(work->x, &work->who, &meta);
-    gh_auto(gh_buf_fini) struct gh_buf body = GH_BUF_INIT;
-    gh_auto(gh_buf_fini) struct gh_buf answer = GH_BUF_INIT;
-    const struct answer_view view = {
-        work->id,      work->session_id, NULL, &work->ask->judged, work->ask->call,
-        work->ask->id, work->created_ms, -1};
-    struct gh_jw w = {&body, false};
-    answer_json(&view, &answer);
-    gh_jw_obj(&w, NULL);
-    gh_jw_raw(&w, "answer", gh_buf_str(&answer));
-    gh_jw_str(&w, "digest", work->ask->digest);
-    gh_jw_str(&w, "narration", work->ask->call->narration);
-    gh_jw_end(&w);
-    record_decision(txn, session, &view, gh_buf_str(&body), &meta);
-}
-
-static void open_ask_locked(struct work *work, struct session *session)
-{
-    struct core *core = work->core;
-    struct store_txn *txn = store_txn_new();
-    work->ask = make_ask(work, session);
-    if (txn == NULL || work->ask == NULL) {
-        store_txn_free(txn);
-        ask_free(gh_steal(&work->ask));
-        idem_end_locked(core, work->idem, NULL);
-        reply_audit_failed(work->x);
-        work_free(work);
-        return;
-    }
-    struct ask *ask = work->ask;
-    recent_add_locked(session, work->id, work->call, &work->judged, false);
-    ask->call = gh_steal(&work->call);
-    ask->judged = work->judged;
-    work->judged = (struct judged){0};
-    set_times(ask, session, session->place->base->config);
-    core->n_pending++;
-    session->n_pending++;
-    record_asking(txn, work, session);
-    ask_doc_locked(txn, core, ask, NULL, NULL);
-    if (work->idem != NULL) {
-        idem_doc(txn, work->idem, work->id);
-    }
-    store_commit(core->options.store, &txn, ask_born, work);
-}
-
-static bool is_flooded(const struct core *core, const struct session *session, const char *owner)
-{
-    const struct config *config = session->place->base->config;
-    size_t n_own = 0;
-    for (const struct ask *ask = core->pending_first; ask != NULL; ask = ask->next) {
-        n_own += strcmp(ask->owner, owner) == 0;
-    }
-    return (int64_t)session->n_pending >= config->asks.max_pending_per_session ||
-           (int64_t)core->n_pending >= config->asks.max_pending || n_own >= MAX_PENDING_PER_TOKEN;
-}
-
-/* The card is made; judge once more, now with a ticket, and ask if it is still a question. */
-static void ask_or_settle_locked(struct work *work, struct session *session)
-{
-    struct grant *ticket = ticket_find(session, work->card.digest);
-    judge_locked(session, work->call, &work->judged, ticket != NULL);
-    if (work->judged.total.uses_ticket && ticket != NULL && ticket->is_taken) {
-        deny_now_locked(work, session, GATE_R_TICKET_USED);
-        return;
-    }
-    if (work->judged.total.uses_ticket && ticket != NULL) {
-        ticket->is_taken = true;
-        memcpy(work->ticket, ticket->id, sizeof work->ticket);
-    }
-    if (work->judged.total.decision != GATE_ASK) {
-        settle_verdict_locked(work, session);
-    } else if (is_flooded(work->core, session, work->who.name)) {
-        deny_now_locked(work, session, GATE_R_TOO_MANY_PENDING);
-    } else {
-        open_ask_locked(work, session);
-    }
-}
-
-static struct session *active_session_locked(struct work *work, struct gh_err *err)
+struct session *work_session_locked(struct work *work, struct gh_err *err)
 {
     struct session *session = session_find_locked(work->core, &work->who, work->session_id);
     if (session == NULL) {
@@ -411,46 +186,6 @@ static struct session *active_session_locked(struct work *work, struct gh_err *e
         return NULL;
     }
     return session;
-}
-
-static bool view_session_locked(const struct session *session, const struct call *call,
-                                struct card_session *ret)
-{
-    struct tool tool;
-    *ret = (struct card_session){.is_known_tool = tool_find(session, call->tool, &tool)};
-    memcpy(ret->id, session->id, sizeof ret->id);
-    return !session->is_tainted || taint_copy(&ret->taint, &session->taint);
-}
-
-static void step_card(void *cookie)
-{
-    struct work *work = cookie;
-    struct core *core = work->core;
-    struct gh_err err;
-    struct card_session view = {0};
-    pthread_mutex_lock(&core->lock);
-    struct session *session = active_session_locked(work, &err);
-    bool is_viewed = session != NULL && view_session_locked(session, work->call, &view);
-    pthread_mutex_unlock(&core->lock);
-    if (!is_viewed ||
-        card_make(&view, work->place, work->call, &work->judged, &work->card, &err) != GH_OK) {
-        if (session != NULL && !is_viewed) {
-            gh_fail(&err, GH_NOMEM, "There is not enough memory.");
-        }
-        taint_fini(&view.taint);
-        fail(work, &err);
-        return;
-    }
-    taint_fini(&view.taint);
-    pthread_mutex_lock(&core->lock);
-    session = active_session_locked(work, &err);
-    if (session != NULL) {
-        ask_or_settle_locked(work, session);
-    }
-    pthread_mutex_unlock(&core->lock);
-    if (session == NULL) {
-        fail(work, &err);
-    }
 }
 
 /* ---- judging ---- */
@@ -494,11 +229,11 @@ static bool refuse_by_response_locked(struct work *work, struct session *session
     }
     response->n_calls++;
     if (response->has_failed) {
-        deny_now_locked(work, session, GATE_R_SKIPPED);
+        work_deny_locked(work, session, GATE_R_SKIPPED);
         return true;
     }
     if (response->n_calls > MAX_CALLS_PER_RESPONSE) {
-        deny_now_locked(work, session, GATE_R_TOO_MANY_CALLS);
+        work_deny_locked(work, session, GATE_R_TOO_MANY_CALLS);
         return true;
     }
     return false;
@@ -524,7 +259,7 @@ static bool judge_or_settle_locked(struct work *work, struct session *session)
         return false;
     }
     if (work->judged.total.decision != GATE_ASK) {
-        settle_verdict_locked(work, session);
+        work_settle_locked(work, session);
         return false;
     }
     return true;
@@ -536,16 +271,16 @@ static void step_judge(void *cookie)
     struct core *core = work->core;
     struct gh_err err;
     if (judge_gather(work->place, work->call, &work->judged, &err) != GH_OK) {
-        fail(work, &err);
+        work_fail(work, &err);
         return;
     }
     pthread_mutex_lock(&core->lock);
-    struct session *session = active_session_locked(work, &err);
+    struct session *session = work_session_locked(work, &err);
     bool is_asking = session != NULL && judge_or_settle_locked(work, session);
     pthread_mutex_unlock(&core->lock);
     if (session == NULL ||
-        (is_asking && gh_pool_run(core->options.pool, step_card, work, &err) != GH_OK)) {
-        fail(work, &err);
+        (is_asking && gh_pool_run(core->options.pool, work_card, work, &err) != GH_OK)) {
+        work_fail(work, &err);
     }
 }
 
@@ -581,7 +316,7 @@ static void replay_locked(struct core *core, struct work *work)
     struct ask *ask = gh_map_find(&core->by_decision, id);
     if (ask != NULL) {
         ask_touch_locked(core, ask, &work->who);
-        answer_asking_locked(core, ask, work->x, &work->who, wait_ms);
+        work_answer_locked(core, ask, work->x, &work->who, wait_ms);
         return;
     }
     decision_from_store(core, work->x, &work->who, work->session_id, id);
@@ -593,7 +328,7 @@ static bool admit_locked(struct work *work)
     struct core *core = work->core;
     struct gh_err err;
     unsigned char body[GH_SHA256];
-    const struct session *session = active_session_locked(work, &err);
+    const struct session *session = work_session_locked(work, &err);
     if (session == NULL || check_tool(session, work->call, &err) != GH_OK) {
         http_problem(work->x, &err, NULL);
         return false;
@@ -651,7 +386,7 @@ void core_decide(struct core *core, struct http_exchange *x, const struct auth_t
     } else if (!is_heavy(work->call)) {
         step_judge(work);
     } else if (gh_pool_run(core->options.pool, step_judge, work, &err) != GH_OK) {
-        fail(work, &err);
+        work_fail(work, &err);
     }
 }
 

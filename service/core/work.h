@@ -1,0 +1,47 @@
+/* work: one decision on its way, shared by decision.c and ask_open.c only.
+ *
+ * The work owns itself: each function that settles takes it and frees it. Threads: one at a time.
+ */
+#ifndef GH_CORE_WORK_H
+#define GH_CORE_WORK_H
+
+#include "core/state.h"
+
+struct work {
+    struct core *core;
+    struct http_exchange *x;
+    struct auth_token who;
+    char session_id[GH_ID];
+    char id[GH_ID]; /* dec_ */
+    struct call *call;
+    struct place *place; /* counted */
+    struct judged judged;
+    struct idem *idem; /* in progress, or NULL */
+    struct answer answer;
+    struct gh_buf body; /* the answer as it will be sent */
+    struct card card;
+    struct ask *ask; /* being born */
+    int64_t created_ms;
+    char ticket[GH_ID]; /* the one-shot grant that is being used, or "" */
+};
+
+void work_free(struct work *work);
+
+/* End without a decision; frees `work`. */
+void work_fail(struct work *work, const struct gh_err *err);
+
+/* The session, while it is active and the asker's; NULL with *err. */
+struct session *work_session_locked(struct work *work, struct gh_err *err);
+
+/* Record, then answer. Each takes `work`. */
+void work_settle_locked(struct work *work, struct session *session);
+void work_deny_locked(struct work *work, struct session *session, enum gate_reason reason);
+
+/* The card of a call that a person has to see, then the approval. For the pool; takes the work. */
+void work_card(void *cookie);
+
+/* Answer a decision that has an approval: held up to `wait_ms`, or 202, or settled. */
+void work_answer_locked(struct core *core, struct ask *ask, struct http_exchange *x,
+                        const struct auth_token *who, int64_t wait_ms);
+
+#endif
