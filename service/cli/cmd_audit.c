@@ -181,8 +181,12 @@ static int verify_folder(struct cli *cli)
     gh_jw_int(&w, "checked", (int64_t)found.n_checked);
     gh_jw_int(&w, "first_seq", (int64_t)found.first_seq);
     gh_jw_int(&w, "last_seq", (int64_t)found.last_seq);
-    gh_jw_int(&w, "bad_seq", (int64_t)found.bad_seq);
-    gh_jw_str(&w, "reason", found.reason);
+    if (found.bad_seq > 0) {
+        gh_jw_int(&w, "bad_seq", (int64_t)found.bad_seq);
+    } else {
+        gh_jw_null(&w, "bad_seq");
+    }
+    gh_jw_str(&w, "reason", found.reason[0] != '\0' ? found.reason : NULL);
     gh_jw_str(&w, "last_hash", found.last_hash);
     gh_jw_end(&w);
     if (gh_json_parse(gh_buf_str(&text), text.len, &body, &err) != GH_OK) {

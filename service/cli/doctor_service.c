@@ -88,8 +88,10 @@ void cli_probe_service(struct cli_doctor *doctor)
     gh_auto(cli_answer_fini) struct cli_answer answer = {0};
     enum gh_code found = cli_reach(doctor->cli, CLI_AS_APPROVER, &err);
     if (found != GH_OK) {
-        cli_doctor_add(doctor, CLI_H_FAIL, code, found == GH_NOT_FOUND ? start_it : "", "%s",
-                       err.detail);
+        bool is_away = found == GH_NOT_FOUND;
+        cli_doctor_add(doctor, CLI_H_FAIL, code,
+                       is_away ? start_it : "The token files are in the state folder (tokens/).",
+                       "%s", is_away ? "it is not running" : err.detail);
         return;
     }
     if (!fetch(doctor, "/v1/status", &answer, &err)) {
