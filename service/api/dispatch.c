@@ -65,18 +65,20 @@ static unsigned bit_of(enum auth_role role)
     return bits[role];
 }
 
-static enum gh_code authenticate(struct api *api, struct http_exchange *x, struct auth_token *ret,
-                                 struct gh_err *err)
+static enum gh_code authenticate(struct api *api, struct http_exchange *x,
+                                 struct api_request *request, struct gh_err *err)
 {
     int retry_s = 0;
     enum gh_code code = auth_check(api->auth, http_header(x, "Authorization"), http_peer(x)->key,
-                                   ret, &retry_s, err);
+                                   &request->who, &retry_s, err);
     if (code == GH_UNAUTHORIZED && http_header(x, "Authorization") != NULL) {
         core_audit_refusal(api->core, x, err);
         gh_log(GH_LOG_WARN, "auth_failed", "peer", http_peer(x)->text, "trace", http_trace_id(x),
                NULL);
     }
     if (code == GH_TOO_MANY) {
+        snprintf(request->refusal, sizeof request->refusal, "%d", retry_s > 0 ? retry_s : 1);
+        http_refusal_header(x, "Retry-After", request->refusal);
         atomic_fetch_add(&api->refused[API_REFUSED_RATE], 1);
     }
     return code;
@@ -105,11 +107,31 @@ static bool needs_type(struct http_exchange *x)
             http_header(x, "Transfer-Encoding") != NULL || http_header(x, "Content-Type") != NULL);
 }
 
+/* The set of methods a path takes, as Allow. */
+static void say_allowed(struct http_exchange *x, struct api_request *request, unsigned methods)
+{
+    static const char *const names[] = {
+        [HTTP_GET] = "GET, HEAD", [HTTP_POST] = "POST",     [HTTP_PUT] = "PUT",
+        [HTTP_PATCH] = "PATCH",   [HTTP_DELETE] = "DELETE",
+    };
+    size_t len = 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (names[i] != NULL && (methods & (1U << i)) != 0) {
+            len += (size_t)snprintf(request->refusal + len, sizeof request->refusal - len, "%s%s",
+                                    len > 0 ? ", " : "", names[i]);
+        }
+    }
+    http_refusal_header(x, "Allow", request->refusal);
+}
+
 static enum gh_code find_route(struct http_exchange *x, struct api_request *request,
                                struct gh_err *err)
 {
     unsigned methods = 0;
     int row = api_route_find(http_method(x), http_path(x), request->params, &methods);
+    if (row < 0 && methods != 0) {
+        say_allowed(x, request, methods);
+    }
     if (row < 0) {
         return methods != 0 ? gh_fail(err, GH_METHOD, "This path does not take that method.")
                             : gh_fail(err, GH_NOT_FOUND, "There is no such path.");
@@ -132,7 +154,7 @@ static enum gh_code admit(struct api *api, struct http_exchange *x, struct api_r
     GH_TRY(check_origin(api, x, err));
     bool is_open = is_public(x);
     if (!is_open) {
-        GH_TRY(authenticate(api, x, &request->who, err));
+        GH_TRY(authenticate(api, x, request, err));
     }
     if (find_asset(x) != NULL) {
         return GH_OK;

@@ -27,6 +27,7 @@ struct api_request {
     struct auth_token who;                  /* role AUTH_NONE on routes for anyone */
     char params[API_MAX_PARAMS][API_PARAM]; /* the {...} segments, in order */
     size_t route;                           /* row */
+    char refusal[64];                       /* Allow or Retry-After of a refusal */
 };
 
 typedef void api_handler_fn(struct api_request *request);

@@ -110,7 +110,7 @@ static enum MHD_Result take_head(struct http_exchange *x, const char *method, co
     }
     x->stage = STAGE_OVER;
     x->closing = x->closing || code == GH_STOPPING || code == GH_BUSY;
-    http_problem(x, &err, NULL);
+    http_problem_with(x, &err, NULL, &x->refusal, x->refusal.name != NULL ? 1 : 0);
     return x->has_body ? queue(x) : MHD_YES; /* without a body the next step comes at once */
 }
 

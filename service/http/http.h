@@ -130,6 +130,10 @@ const struct http_peer *http_peer(const struct http_exchange *x);
 /* The W3C trace id: taken from a valid `traceparent`, else fresh; 32 hex digits. */
 const char *http_trace_id(const struct http_exchange *x);
 
+/* In the head function only: one header for the refusal that it returns (Allow, Retry-After).
+ * Borrowed until it has returned. */
+void http_refusal_header(struct http_exchange *x, const char *name, const char *value);
+
 /* A slot for the layer above (authenticated principal, per-request state). `fini` (may be NULL)
  * runs when the exchange is freed. */
 void http_set_user(struct http_exchange *x, void *user, void (*fini)(void *user));
@@ -146,7 +150,8 @@ void http_reply(struct http_exchange *x, int status, struct gh_buf *body,
 
 /* Answer with an application/problem+json body for `err` (type, title, status, detail, code,
  * trace_id, errors[] when err->pointer is set). `extra` (may be NULL) is finished JSON members to
- * add, for example "\"decision\":\"deny\"". 401 carries WWW-Authenticate: Bearer. */
+ * add, for example "\"decision\":\"deny\"". 401 carries WWW-Authenticate: Bearer, 429 a
+ * Retry-After. */
 void http_problem(struct http_exchange *x, const struct gh_err *err, const char *extra);
 
 /* As http_problem, with more headers (for example Retry-After, Allow). */

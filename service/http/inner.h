@@ -73,6 +73,7 @@ struct http_exchange {
     struct MHD_Response *response;
     struct http_stream *stream; /* holds one reference */
     struct http_exchange *next; /* in the cork; cork.lock */
+    struct http_header refusal; /* set by the head function, for its refusal; name NULL: none */
     void *user;
     void (*fini)(void *user);
     int64_t watched_ms; /* when http_watch was called */

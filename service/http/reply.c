@@ -17,6 +17,9 @@ static const struct http_header fixed[] = {
     {"Content-Type", "application/json"},
 };
 
+/* Where nobody knows better: limits that open when something ends. */
+#define RETRY_AFTER_S "5"
+
 #define N_FIXED (sizeof(fixed) / sizeof(*fixed))
 #define FIXED_TYPE (1u << (N_FIXED - 1))
 
@@ -226,6 +229,16 @@ static void write_problem(const struct http_exchange *x, const struct gh_err *er
     gh_jw_end(&w);
 }
 
+static bool has_header(const struct http_header *headers, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcasecmp(headers[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void http_problem_with(struct http_exchange *x, const struct gh_err *err, const char *extra,
                        const struct http_header *headers, size_t n_headers)
 {
@@ -237,6 +250,9 @@ void http_problem_with(struct http_exchange *x, const struct gh_err *err, const 
     }
     if (status == 401) {
         all[n++] = (struct http_header){"WWW-Authenticate", "Bearer"};
+    }
+    if (status == 429 && !has_header(headers, n_headers, "Retry-After")) {
+        all[n++] = (struct http_header){"Retry-After", RETRY_AFTER_S};
     }
     gh_assert(n_headers <= sizeof(all) / sizeof(*all) - n);
     for (size_t i = 0; i < n_headers; i++) {

@@ -81,6 +81,11 @@ const char *http_trace_id(const struct http_exchange *x)
     return own->trace;
 }
 
+void http_refusal_header(struct http_exchange *x, const char *name, const char *value)
+{
+    x->refusal = (struct http_header){name, value};
+}
+
 void http_set_user(struct http_exchange *x, void *user, void (*fini)(void *user))
 {
     x->user = user;
