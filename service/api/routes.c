@@ -44,8 +44,15 @@ CORE_0(events, core_events)
 static void decide(struct api_request *r)
 {
     const char *explain = http_query(r->x, "explain");
-    if (r->who.role != AUTH_AGENT && (explain == NULL || strcmp(explain, "true") != 0)) {
-        struct gh_err err;
+    bool is_explain = explain != NULL && strcmp(explain, "true") == 0;
+    struct gh_err err;
+    /* Taken for a real call, a misspelt "explain" would ask a person. */
+    if (explain != NULL && !is_explain && strcmp(explain, "false") != 0) {
+        gh_fail(&err, GH_INVALID, "explain is true or false.");
+        http_problem(r->x, &err, NULL);
+        return;
+    }
+    if (r->who.role != AUTH_AGENT && !is_explain) {
         gh_fail(&err, GH_FORBIDDEN,
                 "Only an agent's token asks for decisions; others may use explain=true.");
         http_problem(r->x, &err, NULL);
@@ -92,7 +99,7 @@ const struct api_route api_routes[] = {
     {HTTP_GET, "/v1/audit/verify", API_PEOPLE, "verifyAudit", api_audit_verify},
 
     {HTTP_GET, "/readyz", API_ALL, "getReadiness", api_readyz},
-    {HTTP_GET, "/metrics", API_METRICS, "getMetrics", api_metrics},
+    {HTTP_GET, "/metrics", API_METRICS | API_PEOPLE, "getMetrics", api_metrics},
     {HTTP_GET, "/v1/status", API_READERS, "getStatus", api_status},
     {HTTP_GET, "/v1/config", API_PEOPLE, "getConfig", api_config},
     {HTTP_GET, "/openapi.yaml", API_ALL, "getOpenapiYaml", api_openapi_yaml},
