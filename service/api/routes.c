@@ -40,6 +40,11 @@ CORE_1(approval_extend, core_approval_extend)
 CORE_1(approval_cancel, core_approval_cancel)
 CORE_0(events, core_events)
 
+static void grant_revoke_all(struct api_request *r)
+{
+    core_grant_revoke(r->api->core, r->x, &r->who, r->params[0], NULL);
+}
+
 /* People may ask what the gate would say; only agents may ask it for real. */
 static void decide(struct api_request *r)
 {
@@ -75,6 +80,7 @@ const struct api_route api_routes[] = {
     {HTTP_PATCH, S, API_AGENT | API_APPROVER, "changeSession", session_patch},
     {HTTP_DELETE, S, API_AGENT | API_APPROVER, "endSession", session_end},
     {HTTP_GET, S "/grants", API_READERS, "listGrants", grant_list},
+    {HTTP_DELETE, S "/grants", API_AGENT | API_APPROVER, "revokeAllGrants", grant_revoke_all},
     {HTTP_DELETE, S "/grants/{grant}", API_AGENT | API_APPROVER, "revokeGrant", grant_revoke},
     {HTTP_GET, S "/tools", API_READERS, "listTools", tool_list},
     {HTTP_PUT, S "/tools/{name}", API_AGENT, "registerTool", tool_put},

@@ -117,13 +117,8 @@ struct put {
     enum gh_code code;    /* of the gathering */
 };
 
-struct put_body {
-    enum gate_decision decision;
-    const char *feedback;
-};
-
-static enum gh_code parse_put(struct http_exchange *x, struct json_t **ret, struct put_body *body,
-                              struct gh_err *err)
+enum gh_code put_parse(struct http_exchange *x, struct json_t **ret, struct put_body *body,
+                       struct gh_err *err)
 {
     static const char *const names[] = {"decision", "feedback", NULL};
     static const struct {
@@ -176,7 +171,7 @@ static const char *via_of(struct http_exchange *x)
 }
 
 /* If-Match against the digest; GH_OK when it is the one. */
-static enum gh_code check_match(struct http_exchange *x, const char *digest, struct gh_err *err)
+enum gh_code put_check_match(struct http_exchange *x, const char *digest, struct gh_err *err)
 {
     const char *match = http_header(x, "If-Match");
     if (match == NULL) {
@@ -208,8 +203,8 @@ static void ignore_outcome(enum gh_code code, void *cookie)
 }
 
 /* A late click changes nothing, but it is not lost either. */
-static void note_late(struct core *core, const char *session, const char *id,
-                      const struct put_body *body, const struct meta *meta)
+void put_note_late(struct core *core, const char *session, const char *id,
+                   const struct put_body *body, const struct meta *meta)
 {
     struct store_txn *txn = store_txn_new();
     if (txn == NULL) {
@@ -294,7 +289,11 @@ static void settle_changed_locked(struct put *put)
                                          .by = GATE_BY_SYSTEM,
                                          .reason = GATE_R_OPERAND_CHANGED};
     meta_of(put->x, &put->who, &meta);
-    if (!answer_make(&how.answer, &verdict, gate_reason_text(GATE_R_OPERAND_CHANGED))) {
+    char text[1024];
+    struct judged as = ask->judged;
+    as.total = verdict;
+    judge_reason(ask->session, &as, text, sizeof text);
+    if (!answer_make(&how.answer, &verdict, text)) {
         ask->is_settling = false;
         reply_audit_failed(put->x);
         return;
@@ -433,7 +432,8 @@ void settle_put_locked(struct core *core, struct ask *ask, struct http_exchange 
     struct put_body body = {0};
     struct gh_err err;
     struct meta meta;
-    if (parse_put(x, &json, &body, &err) != GH_OK || check_match(x, ask->digest, &err) != GH_OK) {
+    if (put_parse(x, &json, &body, &err) != GH_OK ||
+        put_check_match(x, ask->digest, &err) != GH_OK) {
         http_problem(x, &err, NULL);
     } else if (core->is_stopping) {
         gh_fail(&err, GH_STOPPING, "The service is shutting down.");
@@ -452,7 +452,7 @@ void settle_put_locked(struct core *core, struct ask *ask, struct http_exchange 
         http_problem(x, &err, NULL);
     } else {
         meta_of(x, who, &meta);
-        note_late(core, ask->session_id, ask->id, &body, &meta);
+        put_note_late(core, ask->session_id, ask->id, &body, &meta);
         reply_settled_locked(core, ask, x);
     }
 }

@@ -308,28 +308,48 @@ static const char *member(const struct json_t *obj, const char *key)
     return text != NULL ? text : "";
 }
 
-/* A PUT on something that was settled long ago: the same checks, and no change. */
-static void put_archived(const struct archive_work *work, const struct json_t *approval,
-                         struct gh_buf *body)
+static void refuse_archived(const struct archive_work *work, const struct json_t *approval,
+                            const struct gh_buf *body)
 {
     struct gh_err err;
-    const char *match = http_header(work->x, "If-Match");
-    char wanted[GH_HEX + 16];
-    snprintf(wanted, sizeof wanted, "\"%s\"", member(approval, "digest"));
-    if (match == NULL) {
-        gh_fail(&err, GH_DIGEST_NEEDED, "Send If-Match with the quoted digest of the approval.");
-    } else if (strcmp(match, wanted) != 0) {
-        gh_fail(&err, GH_DIGEST_MISMATCH, "What is being decided is not what If-Match names.");
-    } else if (strcmp(member(approval, "state"), "expired") == 0) {
+    gh_auto(gh_buf_fini) struct gh_buf extra = GH_BUF_INIT;
+    if (strcmp(member(approval, "state"), "expired") == 0) {
         gh_fail(&err, GH_EXPIRED, "Nobody answered in time: it was denied at %s.",
                 member(approval, "settled_at"));
     } else {
-        gh_fail(&err, GH_SETTLED, "It is already %s, at %s.", member(approval, "state"),
+        gh_fail(&err, GH_SETTLED, "It is already %s, by %s (%s) at %s.", member(approval, "state"),
+                member(approval, "settled_by"), member(approval, "code"),
                 member(approval, "settled_at"));
     }
-    gh_auto(gh_buf_fini) struct gh_buf extra = GH_BUF_INIT;
     gh_buf_printf(&extra, "\"approval\":%s", gh_buf_str(body));
-    http_problem(work->x, &err, extra.failed || match == NULL ? NULL : gh_buf_str(&extra));
+    http_problem(work->x, &err, extra.failed ? NULL : gh_buf_str(&extra));
+}
+
+static const char *state_after(enum gate_decision decision)
+{
+    return ask_state_name(decision == GATE_DENY    ? ASK_DENIED
+                          : decision == GATE_ALLOW ? ASK_ALLOWED
+                                                   : ASK_ALLOWED_ALWAYS);
+}
+
+/* A PUT on something that was settled long ago: the same checks in the same order, no change. */
+static void put_archived(const struct archive_work *work, const struct json_t *approval,
+                         struct gh_buf *text)
+{
+    gh_auto(gh_json_freep) struct json_t *json = NULL;
+    struct put_body body = {0};
+    struct gh_err err;
+    struct meta meta;
+    if (put_parse(work->x, &json, &body, &err) != GH_OK ||
+        put_check_match(work->x, member(approval, "digest"), &err) != GH_OK) {
+        http_problem(work->x, &err, NULL);
+    } else if (strcmp(member(approval, "state"), state_after(body.decision)) == 0) {
+        reply_json(work->x, 200, text);
+    } else {
+        meta_of(work->x, &work->who, &meta);
+        put_note_late(work->core, member(approval, "session"), work->id, &body, &meta);
+        refuse_archived(work, approval, text);
+    }
 }
 
 static void answer_archived(const struct archive_work *work, const struct store_row *row)

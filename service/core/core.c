@@ -81,6 +81,15 @@ static void *run_clock(void *cookie)
 
 /* ---- start ---- */
 
+/* An entry that does nothing is told: whoever wrote it believes that it does. */
+static void warn_of_entry(const struct gate_rule_info *info, void *cookie)
+{
+    (void)cookie;
+    if (info->note[0] != '\0' && strcmp(info->source, "built-in") != 0) {
+        gh_log(GH_LOG_WARN, "deny_entry", "entry", info->entry, "note", info->note, NULL);
+    }
+}
+
 static enum gh_code make_base(const struct core *core, struct config *config, struct base **ret,
                               struct gh_err *err)
 {
@@ -104,6 +113,7 @@ static enum gh_code make_base(const struct core *core, struct config *config, st
         free(base);
         return code;
     }
+    gate_rules_each(base->rules, warn_of_entry, NULL);
     base->config = config;
     *ret = base;
     return GH_OK;
@@ -261,9 +271,9 @@ enum gh_code core_new(const struct core_options *options, struct config **config
 
 /* ---- reload ---- */
 
-/* New rules for a session; on failure it keeps the old ones, which are never looser than asked. */
-static enum gh_code move_session(struct core *core, struct session *session, struct base *base,
-                                 struct gh_err *err)
+/* On failure it keeps the old rules, which are never looser than asked. */
+enum gh_code session_rebase_locked(struct core *core, struct session *session, struct base *base,
+                                   struct gh_err *err)
 {
     gh_auto(gh_json_freep) struct json_t *deny = NULL;
     GH_TRY(gh_json_parse(session->deny_json, strlen(session->deny_json), &deny, err));
@@ -319,7 +329,7 @@ static void apply_base_locked(struct core *core, struct base *base)
     for (struct session *session = gh_map_next(&core->sessions, &at); session != NULL;
          session = gh_map_next(&core->sessions, &at)) {
         struct gh_err err;
-        if (session->is_active && move_session(core, session, base, &err) != GH_OK) {
+        if (session->is_active && session_rebase_locked(core, session, base, &err) != GH_OK) {
             /* Its folder is refused now: nothing more is allowed in it. */
             gh_log(GH_LOG_WARN, "session_refused", "session", session->id, "why", err.detail, NULL);
             session->mode = GATE_PLAN;

@@ -72,6 +72,7 @@ void core_tool_list(struct core *core, struct http_exchange *x, const struct aut
                     const char *id);
 void core_grant_list(struct core *core, struct http_exchange *x, const struct auth_token *who,
                      const char *id);
+/* `grant_id` NULL: all grants of the session. */
 void core_grant_revoke(struct core *core, struct http_exchange *x, const struct auth_token *who,
                        const char *id, const char *grant_id);
 

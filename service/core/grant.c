@@ -211,23 +211,30 @@ static void revoke_done(enum gh_code code, void *cookie)
     http_reply(x, 204, &none, NULL, 0);
 }
 
-/* Stricter at once: the grant is gone before the record is durable, and stays gone. */
+/* Stricter at once: the grant is gone before the record is durable, and stays gone. All of them
+ * when `grant_id` is NULL. */
 static bool revoke_locked(struct core *core, struct session *session, const char *grant_id,
                           struct http_exchange *x, const struct meta *meta)
 {
-    struct grant *grant = session->grants;
-    while (grant != NULL && strcmp(grant->id, grant_id) != 0) {
-        grant = grant->next;
+    struct store_txn *txn = store_txn_new();
+    struct grant *next = NULL;
+    bool is_found = grant_id == NULL;
+    for (struct grant *grant = session->grants; txn != NULL && grant != NULL; grant = next) {
+        next = grant->next;
+        if (grant_id != NULL && strcmp(grant->id, grant_id) != 0) {
+            continue;
+        }
+        gh_auto(gh_buf_fini) struct gh_buf body = GH_BUF_INIT;
+        struct gh_jw w = {&body, false};
+        grant_json(grant, &w);
+        record_note(txn, "grant", session->id, grant->id, "revoked", meta, gh_buf_str(&body));
+        grant_remove(session, grant);
+        is_found = true;
     }
-    struct store_txn *txn = grant != NULL ? store_txn_new() : NULL;
-    if (txn == NULL) {
+    if (txn == NULL || !is_found) {
+        store_txn_free(txn);
         return false;
     }
-    gh_auto(gh_buf_fini) struct gh_buf body = GH_BUF_INIT;
-    struct gh_jw w = {&body, false};
-    grant_json(grant, &w);
-    record_note(txn, "grant", session->id, grant->id, "revoked", meta, gh_buf_str(&body));
-    grant_remove(session, grant);
     store_commit(core->options.store, &txn, revoke_done, x);
     return true;
 }

@@ -122,6 +122,10 @@ static const char *detail_of(const struct session *session, const struct judged 
         return session->is_tainted ? session->taint.source : "";
     case GATE_R_AUTONOMOUS_BOUNDARY:
         return session->place->working_dir;
+    case GATE_R_AUTONOMOUS_REFUSED:
+        return gate_action_name(part->facts.kernel.action);
+    case GATE_R_OPERAND_CHANGED:
+        return "a file or link that the call names";
     default:
         return "";
     }

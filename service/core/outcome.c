@@ -258,6 +258,13 @@ static void answer_outcome_locked(struct outcome *work, struct session *session,
 {
     struct core *core = work->core;
     struct meta meta;
+    if (recent != NULL && recent->has_outcome) { /* another one came while this one was read */
+        struct gh_err err;
+        gh_fail(&err, GH_CONFLICT, "The outcome was reported already.");
+        http_problem(work->x, &err, NULL);
+        outcome_free(work);
+        return;
+    }
     struct store_txn *txn = store_txn_new();
     if (txn == NULL) {
         reply_audit_failed(work->x);

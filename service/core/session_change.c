@@ -277,8 +277,15 @@ static void unlink_ended_locked(struct core *core, struct session *session)
     session->next_ended = NULL;
 }
 
+/* The rules may have changed since it ended, and so may what its owner left behind in the folder.
+ * False: it stays ended, and a new session is opened instead. */
 bool session_reopen_locked(struct core *core, struct session *session)
 {
+    struct gh_err err;
+    if (session_rebase_locked(core, session, core->base, &err) != GH_OK ||
+        !session_inherit_locked(core, session)) {
+        return false;
+    }
     if (!gh_map_put(&core->externals, session->external, session)) {
         return false;
     }

@@ -274,7 +274,7 @@ static char *member_json(const struct json_t *obj, const char *key)
 }
 
 /* What the principal left behind here: taint that was not cleared, a plan mode not released. */
-static bool inherit_locked(struct core *core, struct session *session)
+bool session_inherit_locked(struct core *core, struct session *session)
 {
     const struct trace *trace =
         trace_of_locked(core, session->owner, session->place->working_dir, false);
@@ -285,7 +285,7 @@ static bool inherit_locked(struct core *core, struct session *session)
         session->mode = GATE_PLAN;
         session->is_plan_by_approver = true;
     }
-    if (trace->is_tainted) {
+    if (trace->is_tainted && !session->is_tainted) {
         session->is_tainted = taint_copy(&session->taint, &trace->taint);
         return session->is_tainted;
     }
@@ -316,7 +316,7 @@ static struct session *make_session_locked(struct open_work *work)
                                   ? work->ask_timeout_ms
                                   : session->place->base->config->asks.timeout_s * 1000;
     bool is_whole = session->agent != NULL && session->title != NULL &&
-                    session->deny_json != NULL && inherit_locked(core, session) &&
+                    session->deny_json != NULL && session_inherit_locked(core, session) &&
                     gh_map_put(&core->sessions, session->id, session);
     if (is_whole && session->external != NULL &&
         !gh_map_put(&core->externals, session->external, session)) {
@@ -443,7 +443,8 @@ static void open_on_pool(void *cookie)
     if (code != GH_OK) {
         idem_end_locked(core, work->idem, NULL);
         http_problem(work->x, &err, NULL);
-    } else if (ended != NULL && session_reopen_locked(core, ended)) {
+    } else if (ended != NULL && count_active_locked(core, work->who.name) < MAX_ACTIVE_PER_TOKEN &&
+               session_reopen_locked(core, ended)) {
         idem_end_locked(core, work->idem, ended->id);
         answer_reopened_locked(core, ended, work->mode, work->x, &work->who);
     } else {

@@ -184,9 +184,10 @@ static void settled_locked(struct settling *work)
     if (!is_late) {
         decided_event_locked(core, ask);
     }
-    if (ask->settlement.answer.decision == GATE_ALLOW_ALWAYS) {
+    /* Of a session that ended meanwhile nothing is left behind that a reopening could find. */
+    if (session->is_active && ask->settlement.answer.decision == GATE_ALLOW_ALWAYS) {
         remember_locked(core, ask, session);
-    } else if (ask->settlement.answer.decision == GATE_ALLOW && is_late) {
+    } else if (session->is_active && is_late && ask->settlement.answer.decision == GATE_ALLOW) {
         ticket_add_locked(session, ask, ask->settlement.settled_by);
     }
     ask_to_settled_locked(core, ask);

@@ -424,6 +424,9 @@ GH_MUST_USE enum gh_code place_new(struct core *core, struct base *base, const c
 void session_retire_locked(struct core *core, struct session *session);
 void session_recall(struct core *core, const char *external);
 bool session_reopen_locked(struct core *core, struct session *session);
+bool session_inherit_locked(struct core *core, struct session *session);
+GH_MUST_USE enum gh_code session_rebase_locked(struct core *core, struct session *session,
+                                               struct base *base, struct gh_err *err);
 void answer_reopened_locked(struct core *core, struct session *session, enum gate_mode mode,
                             struct http_exchange *x, const struct auth_token *who);
 enum gate_mode stricter_mode(enum gate_mode a, enum gate_mode b);
@@ -486,6 +489,18 @@ void settle_start_locked(struct core *core, struct ask *ask, struct settlement *
 void settle_release_locked(struct core *core, struct ask *ask);
 void settle_put_locked(struct core *core, struct ask *ask, struct http_exchange *x,
                        const struct auth_token *who);
+
+/* approval.c: the body of a PUT, also where the approval is no longer in memory. */
+struct put_body {
+    enum gate_decision decision;
+    const char *feedback; /* or NULL; borrowed from the body */
+};
+GH_MUST_USE enum gh_code put_parse(struct http_exchange *x, struct json_t **ret,
+                                   struct put_body *body, struct gh_err *err);
+GH_MUST_USE enum gh_code put_check_match(struct http_exchange *x, const char *digest,
+                                         struct gh_err *err);
+void put_note_late(struct core *core, const char *session, const char *id,
+                   const struct put_body *body, const struct meta *meta);
 void archived_approval(struct core *core, struct http_exchange *x, const struct auth_token *who,
                        const char *id);
 void settle_system_locked(struct core *core, struct ask *ask, enum gate_tier tier,

@@ -1,10 +1,10 @@
 """Each source file is exercised: tests/unit/<folder>/ has test_<file>.c, or the folder's tests or a
 fuzz target reach what the file exports, directly or through other files of the folder. The edges
-(api, cli, main) are tested from outside as well."""
+(core, api, cli, main) are tested from outside as well."""
 import re
 
 # Folder -> the black-box suite that exercises it beside any unit test.
-BLACK_BOX = {"api": "tests/api/", "cli": "tests/api/", "": "tests/api/"}
+BLACK_BOX = {"api": "tests/api/", "core": "tests/api/", "cli": "tests/api/", "": "tests/api/"}
 DEFINED = re.compile(r"^(?!static\b)(?:[A-Za-z_][\w\s*]*?)\b(\w+)\([^;{]*?\)\s*\n\{", re.M)
 CONSTANT = re.compile(r"^(?!static\b|typedef\b)const [\w\s*]*?\b(\w+)(?:\[\w*\])?\s*=", re.M)
 A_TEST = re.compile(r"\bSTART_TEST\(\w+\)|\bLLVMFuzzerTestOneInput\(|\bdef test_\w+\(|\bdef \w+_test\(")
