@@ -21,6 +21,7 @@ struct audit_work {
     struct gh_jw w;
     uint64_t last;
     size_t n;
+    bool has_more;              /* rows behind the page */
     struct http_stream *stream; /* an export */
     bool is_broken;
     char *texts[8]; /* copies of the filter's texts, for an export; owned */
@@ -114,7 +115,8 @@ static bool add_row(const struct store_audit_row *row, void *cookie)
 {
     struct audit_work *work = cookie;
     if (work->n == work->filter.limit - 1) {
-        return false; /* one more than the page: there is a next one */
+        work->has_more = true; /* the row that was asked for beyond the page */
+        return false;
     }
     gh_auto(gh_buf_fini) struct gh_buf item = GH_BUF_INIT;
     store_audit_json(row, &item);
@@ -129,14 +131,14 @@ static void list(void *cookie)
     struct audit_work *work = cookie;
     struct gh_err err;
     char cursor[32];
-    size_t limit = work->filter.limit++;
+    work->filter.limit++;
     work->w = (struct gh_jw){&work->body, false};
     gh_jw_obj(&work->w, NULL);
     gh_jw_arr(&work->w, "items");
     enum gh_code code = store_audit_list(work->api->store, &work->filter, add_row, work, &err);
     gh_jw_arr_end(&work->w);
     snprintf(cursor, sizeof cursor, "s%" PRIu64, work->last);
-    gh_jw_str(&work->w, "next_cursor", work->n == limit ? cursor : NULL);
+    gh_jw_str(&work->w, "next_cursor", work->has_more ? cursor : NULL);
     gh_jw_end(&work->w);
     if (code != GH_OK) {
         http_problem(work->x, &err, NULL);
