@@ -42,13 +42,18 @@ class DenyList(Case):
     def test_own_files(self):
         """S3: the service's own configuration, state and tokens are denied without a question"""
         session = self.open()
-        for path in (self.s.config_path, "~/.config/gatehouse/config.yaml", self.s.state,
+        for path in (self.s.config_path, self.s.state,
                      self.s.state + "/tokens/approver.token", self.s.state + "/any/new"):
             for tool, action in (("write_file", "write"), ("read_file", "read"),
                                  ("delete_file", "delete")):
                 self.denied(self.s.decide(session, tool, action, {"path": path}), "deny_path",
                             "deny_list")
         self.assertEqual(self.pending_of(session), [])
+
+    def test_default_configuration_folder(self):
+        """The folder the next start would read is out of reach too, whatever --config named"""
+        session = self.open()
+        self.denied(self.s.write(session, self.s.home + "/.config/gatehouse/config.yaml"), "deny_path")
 
     def test_env_names(self):
         """S4: a name pattern matches its name in any folder, and no longer name"""
