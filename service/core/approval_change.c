@@ -81,10 +81,10 @@ static enum gh_code parse_extend(struct http_exchange *x, int64_t *ret_ms, struc
     gh_auto(gh_json_freep) struct json_t *body = NULL;
     GH_TRY(gh_json_parse(data, len, &body, err));
     GH_TRY(gh_json_only(body, "", names, err));
-    if (gh_json_get(body, "seconds") == NULL) {
-        return gh_fail_at(err, GH_INVALID, "/seconds", "The field must be present.");
-    }
-    return gh_json_secs(body, "", "seconds", 1000, 86400000, false, ret_ms, err);
+    *ret_ms = 0;
+    GH_TRY(gh_json_secs(body, "", "seconds", 1000, 86400000, false, ret_ms, err));
+    return *ret_ms > 0 ? GH_OK
+                       : gh_fail_at(err, GH_INVALID, "/seconds", "The field must be present.");
 }
 
 void core_approval_extend(struct core *core, struct http_exchange *x, const struct auth_token *who,

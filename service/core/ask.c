@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"
@@ -6,6 +7,7 @@
 
 #define MAX_SETTLED 2048
 #define COME_BACK_MS 10000
+#define CLOCKS_APART_MS 1000
 #define RETRY_MS 1000
 
 static const char *const state_names[] = {
@@ -259,6 +261,15 @@ static void settlement_json(const struct ask *ask, const struct settlement *as, 
     gh_jw_str(w, "feedback", is_settled ? as->feedback : NULL);
 }
 
+/* Two clocks read one after the other differ by a millisecond now and then: what is shown must not
+ * change without a cause. A wall clock that was set is one. */
+static int64_t wall_end(const struct ask *ask)
+{
+    int64_t ahead_ms = gh_clock_wall_ms() - gh_clock_boot_ms();
+    bool is_set = llabs((long long)(ahead_ms - ask->ahead_ms)) > CLOCKS_APART_MS;
+    return ask->expires_at_ms + (is_set ? ahead_ms : ask->ahead_ms);
+}
+
 void ask_json_locked(const struct core *core, const struct ask *ask, const struct settlement *as,
                      struct gh_buf *out)
 {
@@ -277,7 +288,7 @@ void ask_json_locked(const struct core *core, const struct ask *ask, const struc
     gh_jw_str(&w, "caller", caller_of(ask));
     gh_buf_printf(out, ",%s", ask->fixed);
     gh_jw_time(&w, "created_at", ask->created_ms);
-    gh_jw_time(&w, "expires_at", gh_clock_wall_ms() + ask->expires_at_ms - gh_clock_boot_ms());
+    gh_jw_time(&w, "expires_at", wall_end(ask));
     gh_jw_int(&w, "remaining_ms", left_ms > 0 ? left_ms : 0);
     gh_jw_bool(&w, "extendable", as == NULL && ask->expires_at_ms < ask->limit_at_ms);
     settlement_json(ask, as, &w);

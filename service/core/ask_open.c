@@ -92,6 +92,7 @@ static void set_times(struct ask *ask, const struct session *session, const stru
         life_ms = min_ms(life_ms, caller_ms - margin_ms);
     }
     ask->expires_at_ms = now_ms + life_ms;
+    ask->ahead_ms = gh_clock_wall_ms() - now_ms;
     if (ask->ticket_at_ms >= ask->expires_at_ms) {
         ask->ticket_at_ms = 0; /* the approval ends first, and the decision with it */
     }

@@ -104,6 +104,7 @@ static enum gh_code load_keep(struct ask *ask, const struct json_t *keep, struct
     ask->is_detached = ask->call->is_detached;
     ask->wants_ticket = ask->call->wants_ticket;
     ask->expires_at_ms = gh_json_number(gh_json_get(keep, "expires_at_ms"), 0);
+    ask->ahead_ms = gh_clock_wall_ms() - gh_clock_boot_ms();
     ask->ticket_at_ms = gh_json_number(gh_json_get(keep, "ticket_at_ms"), 0);
     ask->limit_at_ms = gh_json_number(gh_json_get(keep, "limit_at_ms"), 0);
     snprintf(ask->owner, sizeof ask->owner, "%s", string_in(keep, "owner"));

@@ -298,6 +298,10 @@ void core_events(struct core *core, struct http_exchange *x, const struct auth_t
         http_problem(x, &err, NULL);
     } else if (wants_json(x)) {
         poll_locked(core, x, who, filter, wait_ms);
+    } else if (http_method(x) == HTTP_HEAD) {
+        const struct http_header type = {"Content-Type", "text/event-stream"};
+        struct gh_buf none = GH_BUF_INIT;
+        http_reply(x, 200, &none, &type, 1);
     } else {
         open_stream_locked(core, x, who, filter);
     }

@@ -167,8 +167,7 @@ static void grant_json(const struct grant *grant, struct gh_jw *w)
     gh_jw_str(w, "by", grant->by);
     gh_jw_str(w, "decision", grant->decision[0] != '\0' ? grant->decision : NULL);
     gh_jw_time(w, "created_at", grant->created_ms);
-    int64_t left_ms = grant->expires_at_ms - gh_clock_boot_ms();
-    gh_jw_time(w, "expires_at", grant->expires_at_ms == 0 ? -1 : gh_clock_wall_ms() + left_ms);
+    gh_jw_time(w, "expires_at", grant->is_ticket ? grant->created_ms + TICKET_LIFE_MS : -1);
     gh_jw_end(w);
 }
 

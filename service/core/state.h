@@ -268,6 +268,7 @@ struct ask {
     bool wants_ticket;
     int64_t created_ms;    /* wall clock */
     int64_t expires_at_ms; /* CLOCK_BOOTTIME: the approval's end */
+    int64_t ahead_ms;      /* wall clock less CLOCK_BOOTTIME when it was made or loaded */
     int64_t ticket_at_ms;  /* CLOCK_BOOTTIME: the decision's end with a ticket; 0: none */
     int64_t limit_at_ms;   /* CLOCK_BOOTTIME: extend never goes beyond */
     int64_t settled_ms;    /* wall clock; -1 while pending */
@@ -557,6 +558,7 @@ void reply_not_found(struct http_exchange *x);
 
 /* decision.c */
 void decision_event_locked(struct core *core, const struct answer_view *view, const char *owner);
+void decision_event_json(const struct answer_view *view, struct gh_buf *out);
 bool answer_make(struct answer *ret, const struct gate_verdict *verdict, const char *text);
 void answer_fini(struct answer *answer);
 void decision_from_store(struct core *core, struct http_exchange *x, const struct auth_token *who,
