@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -158,6 +159,10 @@ static enum gh_code parse_listen(struct serve *serve, struct gh_err *err)
     }
     GH_TRY(config_tcp_parse(text, serve->config->listen.allow_non_loopback, &serve->tcp, err));
     serve->has_tcp = true;
+    if (strcmp(serve->tcp.host, "localhost") == 0) {
+        /* The address itself (and ::1 beside it): no resolver is asked what the name means. */
+        snprintf(serve->tcp.host, sizeof serve->tcp.host, "127.0.0.1");
+    }
     if (!serve->tcp.is_loopback) {
         gh_log(GH_LOG_WARN, "listening_beyond_loopback", "address", text, NULL);
     }
@@ -490,6 +495,7 @@ int serve_main(int argc, char **argv)
     sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, NULL); /* before any thread: they all inherit it */
     gh_autoclose int signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
+    mallopt(M_MXFAST, 0); /* the per-thread caches do; fast bins only make larger requests slow */
     text_diff_open();
     enum gh_code code =
         signal_fd < 0 ? gh_fail(&err, GH_IO, "Signals cannot be received.") : start(&serve, &err);

@@ -20,7 +20,8 @@ static bool is_page(struct http_exchange *x)
 
 static const struct api_asset *find_asset(struct http_exchange *x)
 {
-    if (http_method(x) != HTTP_GET && http_method(x) != HTTP_HEAD) {
+    bool is_read = http_method(x) == HTTP_GET || http_method(x) == HTTP_HEAD;
+    if (!is_read || strncmp(http_path(x), "/v1/", 4) == 0) {
         return NULL;
     }
     for (size_t i = 0; i < api_n_assets; i++) {
@@ -124,47 +125,42 @@ static void say_allowed(struct http_exchange *x, struct api_request *request, un
     http_refusal_header(x, "Allow", request->refusal);
 }
 
-static enum gh_code find_route(struct http_exchange *x, struct api_request *request,
-                               struct gh_err *err)
+static enum gh_code refuse_path(struct http_exchange *x, struct api_request *request,
+                                unsigned methods, struct gh_err *err)
 {
-    unsigned methods = 0;
-    int row = api_route_find(http_method(x), http_path(x), request->params, &methods);
-    if (row < 0 && methods != 0) {
-        say_allowed(x, request, methods);
+    if (methods == 0) {
+        return gh_fail(err, GH_NOT_FOUND, "There is no such path.");
     }
-    if (row < 0) {
-        return methods != 0 ? gh_fail(err, GH_METHOD, "This path does not take that method.")
-                            : gh_fail(err, GH_NOT_FOUND, "There is no such path.");
-    }
-    request->route = (size_t)row;
-    return GH_OK;
+    say_allowed(x, request, methods);
+    return gh_fail(err, GH_METHOD, "This path does not take that method.");
 }
 
-static bool is_public(struct http_exchange *x)
-{
-    char params[API_MAX_PARAMS][API_PARAM];
-    unsigned methods = 0;
-    int row = api_route_find(http_method(x), http_path(x), params, &methods);
-    return find_asset(x) != NULL || (row >= 0 && api_routes[row].who == API_ANYONE);
-}
-
+/* Host and Origin, then the token, and only then whether there is such a path: a stranger learns
+ * nothing of what exists. */
 static enum gh_code admit(struct api *api, struct http_exchange *x, struct api_request *request,
                           struct gh_err *err)
 {
+    unsigned methods = 0;
     GH_TRY(check_origin(api, x, err));
-    bool is_open = is_public(x);
-    if (!is_open) {
-        GH_TRY(authenticate(api, x, request, err));
-    }
-    if (find_asset(x) != NULL) {
+    request->asset = find_asset(x);
+    int row = request->asset == NULL
+                  ? api_route_find(http_method(x), http_path(x), request->params, &methods)
+                  : -1;
+    unsigned who = row >= 0 ? api_routes[row].who : API_ALL;
+    if (request->asset != NULL) {
         return GH_OK;
     }
-    GH_TRY(find_route(x, request, err));
-    unsigned who = api_routes[request->route].who;
-    if (!is_open && (who & bit_of(request->who.role)) == 0) {
+    if (who != API_ANYONE) {
+        GH_TRY(authenticate(api, x, request, err));
+    }
+    if (row < 0) {
+        return refuse_path(x, request, methods, err);
+    }
+    if (who != API_ANYONE && (who & bit_of(request->who.role)) == 0) {
         return gh_fail(err, GH_FORBIDDEN, "A token of role \"%s\" may not do that.",
                        auth_role_name(request->who.role));
     }
+    request->route = (size_t)row;
     return needs_type(x) ? check_media_type(api, x, err) : GH_OK;
 }
 
@@ -211,10 +207,9 @@ void api_handle(struct http_exchange *x, void *cookie)
 {
     struct api *api = cookie;
     struct api_request *request = http_user(x);
-    const struct api_asset *asset = find_asset(x);
     (void)http_trace_id(x);
-    if (asset != NULL) {
-        serve_asset(x, asset);
+    if (request->asset != NULL) {
+        serve_asset(x, request->asset);
         return;
     }
     atomic_fetch_add_explicit(&api->requests[request->route], 1, memory_order_relaxed);

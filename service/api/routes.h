@@ -20,6 +20,8 @@ enum api_who {
 #define API_MAX_PARAMS 2
 #define API_PARAM 160 /* bytes of a path segment with the NUL */
 
+struct api_asset;
+
 /* A request on its way to its handler. */
 struct api_request {
     struct api *api;
@@ -27,6 +29,7 @@ struct api_request {
     struct auth_token who;                  /* role AUTH_NONE on routes for anyone */
     char params[API_MAX_PARAMS][API_PARAM]; /* the {...} segments, in order */
     size_t route;                           /* row */
+    const struct api_asset *asset;          /* a file of the page, or NULL */
     char refusal[64];                       /* Allow or Retry-After of a refusal */
 };
 

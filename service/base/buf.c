@@ -41,6 +41,11 @@ static bool reserve(struct gh_buf *buf, size_t more)
     return true;
 }
 
+void gh_buf_room(struct gh_buf *buf, size_t more)
+{
+    (void)reserve(buf, more);
+}
+
 void gh_buf_put(struct gh_buf *buf, const void *data, size_t len)
 {
     if (len == 0 || !reserve(buf, len)) {

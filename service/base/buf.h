@@ -24,6 +24,9 @@ struct gh_buf {
 /* Free the content; the buffer is empty and usable again. */
 void gh_buf_fini(struct gh_buf *buf);
 
+/* Make room for `more` bytes at once. */
+void gh_buf_room(struct gh_buf *buf, size_t more);
+
 /* Append `len` bytes (copied). */
 void gh_buf_put(struct gh_buf *buf, const void *data, size_t len);
 

@@ -34,6 +34,7 @@ void work_free(struct work *work)
     judged_fini(&work->judged);
     answer_fini(&work->answer);
     gh_buf_fini(&work->body);
+    gh_buf_fini(&work->event);
     card_fini(&work->card);
     free(work);
 }
@@ -61,10 +62,10 @@ static struct answer_view view_of(const struct work *work, const struct answer *
                                 work->created_ms, answer != NULL ? gh_clock_wall_ms() : -1};
 }
 
-void decision_event_locked(struct core *core, const struct answer_view *view, const char *owner)
+void decision_event_json(const struct answer_view *view, struct gh_buf *out)
 {
-    struct gh_buf data = GH_BUF_INIT;
-    struct gh_jw w = {&data, false};
+    struct gh_jw w = {out, false};
+    gh_buf_room(out, 400);
     gh_jw_obj(&w, NULL);
     gh_jw_str(&w, "id", view->id);
     gh_jw_str(&w, "session", view->session);
@@ -76,6 +77,12 @@ void decision_event_locked(struct core *core, const struct answer_view *view, co
     gh_jw_str(&w, "code", gate_reason_code(view->answer->reason));
     gh_jw_str(&w, "approval", view->approval);
     gh_jw_end(&w);
+}
+
+void decision_event_locked(struct core *core, const struct answer_view *view, const char *owner)
+{
+    struct gh_buf data = GH_BUF_INIT;
+    decision_event_json(view, &data);
     event_emit_locked(core, "decision.settled", gh_map_find(&core->sessions, view->session), owner,
                       &data);
 }
@@ -108,9 +115,9 @@ static void answer_done(enum gh_code code, void *cookie)
     end_ticket_locked(work, code == GH_OK);
     idem_end_locked(core, work->idem, code == GH_OK ? work->id : NULL);
     if (code == GH_OK) {
-        const struct answer_view view = view_of(work, &work->answer);
         core->numbers.decisions[work->answer.decision][work->answer.by]++;
-        decision_event_locked(core, &view, work->who.name);
+        event_emit_locked(core, "decision.settled", gh_map_find(&core->sessions, work->session_id),
+                          work->who.name, &work->event);
     }
     pthread_mutex_unlock(&core->lock);
     if (code == GH_OK) {
@@ -143,6 +150,10 @@ static void settle_now_locked(struct work *work, struct session *session,
         idem_doc(txn, work->idem, work->id);
     }
     recent_add_locked(session, work->id, work->call, &work->judged, verdict->decision != GATE_DENY);
+    decision_event_json(&view, &work->event);
+    /* Freed here, where it was made: the store's thread has enough to do. */
+    call_free(gh_steal(&work->call));
+    judged_fini(&work->judged);
     store_commit(core->options.store, &txn, answer_done, work);
 }
 

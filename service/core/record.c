@@ -84,6 +84,7 @@ void answer_json(const struct answer_view *view, struct gh_buf *out)
 {
     const struct judged_part *decider = &view->judged->parts[view->judged->decider];
     struct gh_jw w = {out, false};
+    gh_buf_room(out, 900); /* what most answers take */
     gh_jw_obj(&w, NULL);
     gh_jw_str(&w, "id", view->id);
     gh_jw_str(&w, "session", view->session);

@@ -67,6 +67,9 @@ static enum gh_code parse_external(struct open_work *work, struct gh_err *err)
     GH_TRY(gh_json_only(obj, "/external", names, err));
     GH_TRY(gh_json_str(obj, "/external", "agent", GH_NEED, 128, &agent, err));
     GH_TRY(gh_json_str(obj, "/external", "id", GH_NEED, 512, &id, err));
+    if (id[0] == '\0') { /* callers that know no id must not meet in one session */
+        return gh_fail_at(err, GH_INVALID, "/external/id", "The id must not be empty.");
+    }
     gh_auto(gh_buf_fini) struct gh_buf key = GH_BUF_INIT;
     unsigned char digest[GH_SHA256];
     char hex[GH_HEX];

@@ -141,6 +141,14 @@ void wait_due_locked(struct core *core, struct wait *wait)
 }
 
 /* Answer those for whom something changed. */
+/* What happens in other sessions is no change of the list that it waits for. */
+static bool is_list_changed(const struct core *core, const struct wait *wait)
+{
+    const struct session *session =
+        wait->session[0] != '\0' ? gh_map_find(&core->sessions, wait->session) : NULL;
+    return !wait->has_seen || wait->seen != (session != NULL ? session->revision : core->revision);
+}
+
 void waits_wake_locked(struct core *core, struct wait **list)
 {
     struct wait *next = NULL;
@@ -148,7 +156,7 @@ void waits_wake_locked(struct core *core, struct wait **list)
         next = wait->next;
         const struct ask *ask = wait->ask;
         bool is_ready =
-            wait->kind == WAIT_LIST || wait->kind == WAIT_EVENTS ||
+            wait->kind == WAIT_EVENTS || (wait->kind == WAIT_LIST && is_list_changed(core, wait)) ||
             (wait->kind == WAIT_DECISION && ask->is_answered) ||
             (wait->kind == WAIT_APPROVAL &&
              (wait->has_seen ? wait->seen != ask->revision : ask->state != ASK_PENDING));

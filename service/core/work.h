@@ -18,7 +18,8 @@ struct work {
     struct judged judged;
     struct idem *idem; /* in progress, or NULL */
     struct answer answer;
-    struct gh_buf body; /* the answer as it will be sent */
+    struct gh_buf body;  /* the answer as it will be sent */
+    struct gh_buf event; /* data of "decision.settled", made before the commit */
     struct card card;
     struct ask *ask; /* being born */
     int64_t created_ms;
