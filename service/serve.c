@@ -321,6 +321,8 @@ static void reload(struct serve *serve)
     enum gh_code code = config_load(serve->config_path, !serve->has_config, &config, &err);
     if (code == GH_OK) {
         code = core_reload(serve->core, &config, &err);
+    } else {
+        core_reload_failed(serve->core);
     }
     if (code == GH_OK) {
         gh_log(GH_LOG_INFO, "reloaded", "config", serve->config_path, NULL);
@@ -495,6 +497,8 @@ int serve_main(int argc, char **argv)
     sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, NULL); /* before any thread: they all inherit it */
     gh_autoclose int signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
+    mallopt(M_TRIM_THRESHOLD, 64 << 20);
+    mallopt(M_TOP_PAD, 1 << 20);
     mallopt(M_MXFAST, 0); /* the per-thread caches do; fast bins only make larger requests slow */
     text_diff_open();
     enum gh_code code =

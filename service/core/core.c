@@ -362,6 +362,14 @@ enum gh_code core_reload(struct core *core, struct config **config, struct gh_er
     return code;
 }
 
+void core_reload_failed(struct core *core)
+{
+    pthread_mutex_lock(&core->lock);
+    core->numbers.reload_ms = gh_clock_wall_ms();
+    core->numbers.is_reload_ok = false;
+    pthread_mutex_unlock(&core->lock);
+}
+
 /* ---- stop ---- */
 
 static void answer_all_locked(struct core *core)

@@ -47,6 +47,9 @@ GH_MUST_USE enum gh_code core_new(const struct core_options *options, struct con
  * are cancelled. `config` is taken on success. Fails as core_new. */
 GH_MUST_USE enum gh_code core_reload(struct core *core, struct config **config, struct gh_err *err);
 
+/* Note for the numbers that a reload failed before it came to core_reload. */
+void core_reload_failed(struct core *core);
+
 /* Answer everything that waits (202 for approvals that are kept, deny for the rest), close streams,
  * take nothing new. */
 void core_stop(struct core *core);
