@@ -136,8 +136,8 @@ static bool match_path(const char *pattern, const char *path,
 {
     size_t n = 0;
     for (;;) {
-        size_t p_len = strcspn(pattern, "/");
-        size_t len = strcspn(path, "/");
+        size_t p_len = (size_t)(strchrnul(pattern, '/') - pattern);
+        size_t len = (size_t)(strchrnul(path, '/') - path);
         if (!match_segment(pattern, p_len, path, len, params, &n)) {
             return false;
         }

@@ -56,11 +56,23 @@ static enum gh_code gather_part(const struct gate_place *where, const struct cal
     return GH_OK;
 }
 
+/* Only changes can touch git's own files. */
+static bool changes_files(const struct call *call)
+{
+    for (size_t i = 0; i < call->n_parts; i++) {
+        enum gate_action action = call->parts[i].action;
+        if (action == GATE_WRITE || action == GATE_DELETE || action == GATE_MOVE) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum gh_code judge_gather(const struct place *place, const struct call *call, struct judged *ret,
                           struct gh_err *err)
 {
     gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs fresh = {0};
-    const struct gitmeta_dirs *git = place_git(place, &fresh);
+    const struct gitmeta_dirs *git = changes_files(call) ? place_git(place, &fresh) : &place->git;
     const struct gate_place where = {place->rules, git, place->working_dir, place->home};
     struct judged judged = {.parts = calloc(call->n_parts, sizeof(struct judged_part))};
     if (judged.parts == NULL || git == NULL) {
