@@ -101,7 +101,10 @@ void http_server_free(struct http_server *server, int64_t grace_ms);
 
 /* ---- the request; everything is borrowed from `x` and valid until its reply ---- */
 
+/* The method; HTTP_OTHER for one that is not listed (names are case-sensitive). */
 enum http_method http_method(const struct http_exchange *x);
+
+/* The method as sent. */
 const char *http_method_name(const struct http_exchange *x);
 
 /* The path as sent, percent-decoded once, without the query. A path with an encoded or literal NUL,
@@ -125,6 +128,7 @@ const char *http_body(const struct http_exchange *x, size_t *ret_len);
 /* Free the body: for an exchange that is held and has been parsed. */
 void http_body_drop(struct http_exchange *x);
 
+/* Who is at the other end; made when first asked for. Never NULL. */
 const struct http_peer *http_peer(const struct http_exchange *x);
 
 /* The W3C trace id: taken from a valid `traceparent`, else fresh; 32 hex digits. */

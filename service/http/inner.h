@@ -186,6 +186,7 @@ void http_conn_waiting(struct http_conn *conn); /* the request is done with */
 
 /* ---- watch.c ---- */
 
+/* Start the thread. Fails with GH_IO or GH_NOMEM; http_watch_fini is due all the same. */
 GH_MUST_USE enum gh_code http_watch_start(struct http_server *server, struct gh_err *err);
 void http_watch_stop(struct http_server *server); /* ends the thread */
 void http_watch_fini(struct http_server *server); /* frees; after the daemons are gone */

@@ -10,6 +10,9 @@
  * closed without one 505  HTTP/2.0 and later in the request line closed without an answer: a
  * request line without a blank (TLS on the plain port), head or body that is late
  *
+ * A client that ends its sending half while its request is held may find the connection closed
+ * instead of the reply: on a resume the library sometimes reads the end before it writes.
+ *
  * What it takes and we cannot see: chunk extensions and trailers (ignored), a bare LF around
  * chunks, blanks behind a header value (kept), empty lines before a request line. It also takes,
  * and we refuse: several lengths or hosts, TE beside CL, other codings, folded lines (glued to the

@@ -72,9 +72,9 @@ static enum MHD_Result send_json(struct MHD_Connection *mhd, json_t *answer)
     return done;
 }
 
-static enum MHD_Result step(void *cls, struct MHD_Connection *mhd, const char *url,
-                            const char *method, const char *version, const char *data, size_t *len,
-                            void **context)
+static enum MHD_Result http_exchange_step(void *cls, struct MHD_Connection *mhd, const char *url,
+                                          const char *method, const char *version, const char *data,
+                                          size_t *len, void **context)
 {
     struct request *request = *context;
     (void)cls;
@@ -113,12 +113,12 @@ static struct MHD_Daemon *start(uint16_t port)
 {
     struct sockaddr_in a = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    return MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC, 0, NULL, NULL, step, NULL,
-                            MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS, MHD_OPTION_SOCK_ADDR,
-                            (struct sockaddr *)&a, MHD_OPTION_CONNECTION_LIMIT,
-                            (unsigned)CONNECTIONS, MHD_OPTION_LISTEN_BACKLOG_SIZE, 4096u,
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
-                            MHD_OPTION_NOTIFY_COMPLETED, end, NULL, MHD_OPTION_END);
+    return MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC, 0, NULL, NULL, http_exchange_step, NULL,
+        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&a,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_LISTEN_BACKLOG_SIZE, 4096u,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_NOTIFY_COMPLETED, end,
+        NULL, MHD_OPTION_END);
 }
 
 int main(int argc, char **argv)
