@@ -11,7 +11,7 @@ HOSTS = "|".join(["deb[.]debian[.]org", "snapshot[.]debian[.]org", "registry[.]n
 RULES = [
     (re.compile(rf"\b({LATER})\b"), "a note to be done later"),
     (re.compile(HOSTS), "a host of a package registry"),
-    (re.compile(r"(?<![\w.])/wo" + r"rk/|/tmp/b-\w|/home/(?!u\b|you\b|user\b|me\b|alice\b|bob\b|dev\b|ann\b|ana\b)\w+/"),
+    (re.compile(r"(?<![\w.])/wo" + r"rk/|/tmp/b-\w|/home/(?!u\b|you\b|user\b|me\b|alice\b|bob\b|dev\b|ann\b|ana\b|somebody\b)\w+/"),
      "a path of one machine"),
 ]
 GOTO = re.compile(r"\bgo" + r"to\b")
