@@ -169,7 +169,7 @@ static void open_ask_locked(struct work *work, struct session *session)
     ask->call = gh_steal(&work->call);
     ask->judged = work->judged;
     work->judged = (struct judged){0};
-    set_times(ask, session, session->place->base->config);
+    set_times(ask, session, session->place->policy->config);
     core->n_pending++;
     session->n_pending++;
     record_asking(txn, work, session);
@@ -182,7 +182,7 @@ static void open_ask_locked(struct work *work, struct session *session)
 
 static bool is_flooded(const struct core *core, const struct session *session, const char *owner)
 {
-    const struct config *config = session->place->base->config;
+    const struct config *config = session->place->policy->config;
     size_t n_own = 0;
     for (const struct ask *ask = core->pending_first; ask != NULL; ask = ask->next) {
         n_own += strcmp(ask->owner, owner) == 0;

@@ -90,11 +90,11 @@ static void warn_of_entry(const struct gate_rule_info *info, void *cookie)
     }
 }
 
-static enum gh_code make_base(const struct core *core, struct config *config, struct base **ret,
-                              struct gh_err *err)
+static enum gh_code make_policy(const struct core *core, struct config *config, struct policy **ret,
+                                struct gh_err *err)
 {
-    struct base *base = calloc(1, sizeof *base);
-    if (base == NULL) {
+    struct policy *policy = calloc(1, sizeof *policy);
+    if (policy == NULL) {
         return gh_fail(err, GH_NOMEM, "There is not enough memory.");
     }
     const struct gate_rules_input input = {
@@ -107,15 +107,15 @@ static enum gh_code make_base(const struct core *core, struct config *config, st
         .runtime_dir = core->options.runtime_dir,
         .entries = (const char *const *)config->permissions.deny_paths,
     };
-    atomic_init(&base->refs, 1);
-    enum gh_code code = gate_rules_new(&input, &base->rules, err);
+    atomic_init(&policy->refs, 1);
+    enum gh_code code = gate_rules_new(&input, &policy->rules, err);
     if (code != GH_OK) {
-        free(base);
+        free(policy);
         return code;
     }
-    gate_rules_each(base->rules, warn_of_entry, NULL);
-    base->config = config;
-    *ret = base;
+    gate_rules_each(policy->rules, warn_of_entry, NULL);
+    policy->config = config;
+    *ret = policy;
     return GH_OK;
 }
 
@@ -252,7 +252,7 @@ enum gh_code core_new(const struct core_options *options, struct config **config
     init_core(core, options);
     enum gh_code code = core->clock_fd < 0
                             ? gh_fail(err, GH_IO, "A timer cannot be made: %s.", strerror(errno))
-                            : make_base(core, *config, &core->base, err);
+                            : make_policy(core, *config, &core->policy, err);
     if (code != GH_OK) {
         core_free(core);
         return code;
@@ -272,8 +272,8 @@ enum gh_code core_new(const struct core_options *options, struct config **config
 /* ---- reload ---- */
 
 /* On failure it keeps the old rules, which are never looser than asked. */
-enum gh_code session_rebase_locked(struct core *core, struct session *session, struct base *base,
-                                   struct gh_err *err)
+enum gh_code session_rebase_locked(struct core *core, struct session *session,
+                                   struct policy *policy, struct gh_err *err)
 {
     gh_auto(gh_json_freep) struct json_t *deny = NULL;
     GH_TRY(gh_json_parse(session->deny_json, strlen(session->deny_json), &deny, err));
@@ -286,7 +286,8 @@ enum gh_code session_rebase_locked(struct core *core, struct session *session, s
         entries[i] = gh_json_text(gh_json_at(deny, i));
     }
     struct place *place = NULL;
-    enum gh_code code = place_new(core, base, session->place->working_dir, entries, n, &place, err);
+    enum gh_code code =
+        place_new(core, policy, session->place->working_dir, entries, n, &place, err);
     if (code != GH_OK) {
         return code;
     }
@@ -323,13 +324,13 @@ static void regather_locked(struct core *core)
     }
 }
 
-static void apply_base_locked(struct core *core, struct base *base)
+static void apply_policy_locked(struct core *core, struct policy *policy)
 {
     size_t at = 0;
     for (struct session *session = gh_map_next(&core->sessions, &at); session != NULL;
          session = gh_map_next(&core->sessions, &at)) {
         struct gh_err err;
-        if (session->is_active && session_rebase_locked(core, session, base, &err) != GH_OK) {
+        if (session->is_active && session_rebase_locked(core, session, policy, &err) != GH_OK) {
             /* Its folder is refused now: nothing more is allowed in it. */
             gh_log(GH_LOG_WARN, "session_refused", "session", session->id, "why", err.detail, NULL);
             session->mode = GATE_PLAN;
@@ -347,16 +348,16 @@ static void apply_base_locked(struct core *core, struct base *base)
 
 enum gh_code core_reload(struct core *core, struct config **config, struct gh_err *err)
 {
-    struct base *base = NULL;
-    enum gh_code code = make_base(core, *config, &base, err);
+    struct policy *policy = NULL;
+    enum gh_code code = make_policy(core, *config, &policy, err);
     pthread_mutex_lock(&core->lock);
     core->numbers.reload_ms = gh_clock_wall_ms();
     core->numbers.is_reload_ok = code == GH_OK;
     if (code == GH_OK) {
         *config = NULL;
-        base_unref(core->base);
-        core->base = base;
-        apply_base_locked(core, base);
+        policy_unref(core->policy);
+        core->policy = policy;
+        apply_policy_locked(core, policy);
     }
     pthread_mutex_unlock(&core->lock);
     return code;
@@ -432,7 +433,7 @@ void core_free(struct core *core)
     traces_free(core);
     events_free(core);
     gh_heap_fini(&core->heap);
-    base_unref(core->base);
+    policy_unref(core->policy);
     if (core->clock_fd >= 0) {
         close(core->clock_fd);
     }
@@ -477,16 +478,16 @@ static void rule_json(const struct gate_rule_info *info, void *cookie)
 void core_config_json(struct core *core, struct gh_buf *out)
 {
     pthread_mutex_lock(&core->lock);
-    struct base *base = base_ref(core->base);
+    struct policy *policy = policy_ref(core->policy);
     pthread_mutex_unlock(&core->lock);
     gh_auto(gh_buf_fini) struct gh_buf config = GH_BUF_INIT;
-    config_json(base->config, &config);
+    config_json(policy->config, &config);
     struct gh_jw w = {out, false};
     gh_jw_obj(&w, NULL);
     gh_jw_raw(&w, "config", gh_buf_str(&config));
     gh_jw_arr(&w, "deny_list");
-    gate_rules_each(base->rules, rule_json, &w);
+    gate_rules_each(policy->rules, rule_json, &w);
     gh_jw_arr_end(&w);
     gh_jw_end(&w);
-    base_unref(base);
+    policy_unref(policy);
 }

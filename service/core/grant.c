@@ -149,7 +149,7 @@ static void seed(struct session *session, const struct config_command *command)
 
 void grants_seed(struct session *session)
 {
-    const struct config *config = session->place->base->config;
+    const struct config *config = session->place->policy->config;
     for (size_t i = 0; i < config->permissions.n_allowed_commands; i++) {
         seed(session, &config->permissions.allowed_commands[i]);
     }

@@ -6,20 +6,20 @@
 #include "base/auto.h"
 #include "core/state.h"
 
-struct base *base_ref(struct base *base)
+struct policy *policy_ref(struct policy *policy)
 {
-    atomic_fetch_add(&base->refs, 1);
-    return base;
+    atomic_fetch_add(&policy->refs, 1);
+    return policy;
 }
 
-void base_unref(struct base *base)
+void policy_unref(struct policy *policy)
 {
-    if (base == NULL || atomic_fetch_sub(&base->refs, 1) > 1) {
+    if (policy == NULL || atomic_fetch_sub(&policy->refs, 1) > 1) {
         return;
     }
-    gate_rules_free(base->rules);
-    config_free(base->config);
-    free(base);
+    gate_rules_free(policy->rules);
+    config_free(policy->config);
+    free(policy);
 }
 
 struct place *place_ref(struct place *place)
@@ -37,7 +37,7 @@ void place_unref(struct place *place)
     gitmeta_dirs_fini(&place->git);
     free(place->working_dir);
     free(place->home);
-    base_unref(place->base);
+    policy_unref(place->policy);
     free(place);
 }
 
@@ -141,7 +141,7 @@ static enum gh_code refuse(struct gh_err *err, const char *why)
 }
 
 /* Contract 3: too wide, or secret, or not there. `dir` is canonical. */
-static enum gh_code check_dir(const struct core *core, const struct base *base, const char *dir,
+static enum gh_code check_dir(const struct core *core, const struct policy *policy, const char *dir,
                               struct gh_err *err)
 {
     char home[PATH_MAX];
@@ -149,10 +149,10 @@ static enum gh_code check_dir(const struct core *core, const struct base *base, 
     if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode)) {
         return refuse(err, "The working directory is not a folder.");
     }
-    if (gate_rules_denies(base->rules, dir) != NULL) {
+    if (gate_rules_denies(policy->rules, dir) != NULL) {
         return refuse(err, "The working directory lies at or below a denied path.");
     }
-    if (is_listed(base->config, dir)) {
+    if (is_listed(policy->config, dir)) {
         return GH_OK;
     }
     bool has_home = core->options.home != NULL && realpath(core->options.home, home) != NULL;
@@ -175,14 +175,14 @@ static enum gh_code fill_place(struct core *core, struct place *place, const cha
     if (realpath(dir, real) == NULL) {
         return refuse(err, "The working directory does not exist or cannot be reached.");
     }
-    GH_TRY(check_dir(core, place->base, real, err));
+    GH_TRY(check_dir(core, place->policy, real, err));
     place->working_dir = strdup(real);
     place->home = core->options.home != NULL ? strdup(core->options.home) : NULL;
     if (place->working_dir == NULL || (core->options.home != NULL && place->home == NULL)) {
         return gh_fail(err, GH_NOMEM, "There is not enough memory for the session.");
     }
     enum gh_code code =
-        gate_rules_extend(place->base->rules, real, entries, n_entries, &place->rules, err);
+        gate_rules_extend(place->policy->rules, real, entries, n_entries, &place->rules, err);
     if (code == GH_INVALID) {
         char pointer[sizeof err->pointer];
         snprintf(pointer, sizeof pointer, "/deny_paths%.100s", err->pointer);
@@ -194,7 +194,7 @@ static enum gh_code fill_place(struct core *core, struct place *place, const cha
     return GH_OK;
 }
 
-enum gh_code place_new(struct core *core, struct base *base, const char *working_dir,
+enum gh_code place_new(struct core *core, struct policy *policy, const char *working_dir,
                        const char *const *entries, size_t n_entries, struct place **ret,
                        struct gh_err *err)
 {
@@ -203,7 +203,7 @@ enum gh_code place_new(struct core *core, struct base *base, const char *working
         return gh_fail(err, GH_NOMEM, "There is not enough memory for the session.");
     }
     atomic_init(&place->refs, 1);
-    place->base = base_ref(base);
+    place->policy = policy_ref(policy);
     GH_TRY(fill_place(core, place, working_dir, entries, n_entries, err));
     *ret = gh_steal(&place);
     return GH_OK;

@@ -172,7 +172,7 @@ static enum gh_code load_place(struct core *core, struct session *session,
     for (size_t i = 0; i < n; i++) {
         entries[i] = gh_json_text(gh_json_at(deny, i));
     }
-    return place_new(core, core->base, text_in(shown, "working_dir", ""), entries, n,
+    return place_new(core, core->policy, text_in(shown, "working_dir", ""), entries, n,
                      &session->place, err);
 }
 

@@ -282,7 +282,7 @@ static void unlink_ended_locked(struct core *core, struct session *session)
 bool session_reopen_locked(struct core *core, struct session *session)
 {
     struct gh_err err;
-    if (session_rebase_locked(core, session, core->base, &err) != GH_OK ||
+    if (session_rebase_locked(core, session, core->policy, &err) != GH_OK ||
         !session_inherit_locked(core, session)) {
         return false;
     }

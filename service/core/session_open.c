@@ -18,7 +18,7 @@ struct open_work {
     enum gate_mode mode;
     int64_t ask_timeout_ms; /* 0: the configured one */
     char *external;         /* map key, or NULL; owned */
-    struct base *base;      /* counted */
+    struct policy *policy;  /* counted */
     struct place *place;    /* counted */
     struct idem *idem;
     struct session *session; /* being born */
@@ -30,7 +30,7 @@ static void open_free(struct open_work *work)
     free(work->deny_paths);
     free(work->external);
     place_unref(work->place);
-    base_unref(work->base);
+    policy_unref(work->policy);
     free(work);
 }
 
@@ -114,7 +114,7 @@ static enum gh_code parse_mode(struct open_work *work, struct gh_err *err)
     if (mode != NULL && !gate_mode_find(mode, &work->mode)) {
         return gh_fail_at(err, GH_INVALID, "/mode", "It must be act, plan or autonomous.");
     }
-    if (work->mode == GATE_AUTONOMOUS && !may_run_alone(work->base->config, work->who.name)) {
+    if (work->mode == GATE_AUTONOMOUS && !may_run_alone(work->policy->config, work->who.name)) {
         return gh_fail_at(
             err, GH_FORBIDDEN, "/mode",
             "This token may not open an autonomous session; the configuration names those "
@@ -130,7 +130,7 @@ static enum gh_code parse_open(struct open_work *work, struct gh_err *err)
                                         "external", "client",     NULL};
     size_t len = 0;
     const char *data = http_body(work->x, &len);
-    int64_t max_ms = work->base->config->asks.max_timeout_s * 1000;
+    int64_t max_ms = work->policy->config->asks.max_timeout_s * 1000;
     GH_TRY(gh_json_parse(data, len, &work->json, err));
     GH_TRY(gh_json_only(work->json, "", names, err));
     GH_TRY(gh_json_str(work->json, "", "agent", GH_OPTIONAL, 128, &work->agent, err));
@@ -317,7 +317,7 @@ static struct session *make_session_locked(struct open_work *work)
     session->place = gh_steal(&work->place);
     session->ask_timeout_ms = work->ask_timeout_ms > 0
                                   ? work->ask_timeout_ms
-                                  : session->place->base->config->asks.timeout_s * 1000;
+                                  : session->place->policy->config->asks.timeout_s * 1000;
     bool is_whole = session->agent != NULL && session->title != NULL &&
                     session->deny_json != NULL && session_inherit_locked(core, session) &&
                     gh_map_put(&core->sessions, session->id, session);
@@ -431,7 +431,7 @@ static void open_on_pool(void *cookie)
     struct open_work *work = cookie;
     struct core *core = work->core;
     struct gh_err err;
-    enum gh_code code = place_new(core, work->base, work->working_dir, work->deny_paths,
+    enum gh_code code = place_new(core, work->policy, work->working_dir, work->deny_paths,
                                   work->n_deny_paths, &work->place, &err);
     if (code == GH_OK && work->external != NULL) {
         session_recall(core, work->external);
@@ -495,7 +495,7 @@ void core_session_open(struct core *core, struct http_exchange *x, const struct 
     }
     *work = (struct open_work){.core = core, .x = x, .who = *who};
     pthread_mutex_lock(&core->lock);
-    work->base = base_ref(core->base);
+    work->policy = policy_ref(core->policy);
     pthread_mutex_unlock(&core->lock);
     if (parse_open(work, &err) != GH_OK) {
         http_problem(x, &err, NULL);

@@ -19,13 +19,13 @@
 /* ---- shared, immutable, counted: may be used without the lock while a reference is held ---- */
 
 /* Configuration and the rules compiled from it. */
-struct base {
+struct policy {
     atomic_int refs;
     struct config *config;    /* owned */
     struct gate_rules *rules; /* owned */
 };
-struct base *base_ref(struct base *base);
-void base_unref(struct base *base);
+struct policy *policy_ref(struct policy *policy);
+void policy_unref(struct policy *policy);
 
 /* The configuration files that name the hooks folder, as they were when it was looked up. */
 struct git_stamp {
@@ -39,8 +39,8 @@ struct git_stamp {
 /* Where a session works and what guards it. */
 struct place {
     atomic_int refs;
-    struct base *base;        /* counted */
-    struct gate_rules *rules; /* the base's and the session's; owned */
+    struct policy *policy;    /* counted */
+    struct gate_rules *rules; /* the policy's and the session's; owned */
     struct gitmeta_dirs git;  /* owned */
     struct git_stamp stamp;   /* of `git` */
     char *working_dir;        /* canonical; owned */
@@ -357,7 +357,7 @@ struct trace {
 struct core {
     struct core_options options; /* strings owned */
     pthread_mutex_t lock;
-    struct base *base; /* counted */
+    struct policy *policy; /* counted */
     char boot_id[GH_BOOT_ID];
     char run_id[17]; /* first part of event ids */
     bool is_stopping;
@@ -418,16 +418,16 @@ void session_doc_locked(struct store_txn *txn, const struct core *core,
 void session_event_locked(struct core *core, const struct session *session, const char *type);
 GH_MUST_USE enum gh_code session_load(struct core *core, const struct store_row *row);
 void session_free(struct session *session);
-GH_MUST_USE enum gh_code place_new(struct core *core, struct base *base, const char *working_dir,
-                                   const char *const *entries, size_t n_entries, struct place **ret,
-                                   struct gh_err *err);
+GH_MUST_USE enum gh_code place_new(struct core *core, struct policy *policy,
+                                   const char *working_dir, const char *const *entries,
+                                   size_t n_entries, struct place **ret, struct gh_err *err);
 
 void session_retire_locked(struct core *core, struct session *session);
 void session_recall(struct core *core, const char *external);
 bool session_reopen_locked(struct core *core, struct session *session);
 bool session_inherit_locked(struct core *core, struct session *session);
 GH_MUST_USE enum gh_code session_rebase_locked(struct core *core, struct session *session,
-                                               struct base *base, struct gh_err *err);
+                                               struct policy *policy, struct gh_err *err);
 void answer_reopened_locked(struct core *core, struct session *session, enum gate_mode mode,
                             struct http_exchange *x, const struct auth_token *who);
 enum gate_mode stricter_mode(enum gate_mode a, enum gate_mode b);
