@@ -217,7 +217,7 @@ void put_note_late(struct core *core, const char *session, const char *id,
     gh_jw_str(&w, "decision", gate_decision_name(body->decision));
     gh_jw_str(&w, "feedback", body->feedback);
     gh_jw_end(&w);
-    record_note(txn, "note", session, id, "late", meta, gh_buf_str(&text));
+    record_note(txn, &(struct note){"note", session, id, "late", gh_buf_str(&text)}, meta);
     store_commit(core->options.store, &txn, ignore_outcome, NULL);
 }
 

@@ -68,7 +68,7 @@ static void extend_locked(struct core *core, struct ask *ask, int64_t more_ms,
     *work = (struct extend_work){core, x, ask, ask->expires_at_ms};
     ask->expires_at_ms = until_ms;
     ask->is_settling = true;
-    record_note(txn, "note", ask->session_id, ask->id, "extended", meta, "{}");
+    record_note(txn, &(struct note){"note", ask->session_id, ask->id, "extended", "{}"}, meta);
     ask_doc_locked(txn, core, ask, NULL, NULL);
     store_commit(core->options.store, &txn, extend_done, work);
 }

@@ -165,7 +165,7 @@ static void open_ask_locked(struct work *work, struct session *session)
         return;
     }
     struct ask *ask = work->ask;
-    recent_add_locked(session, work->id, work->call, &work->judged, false);
+    outcome_expect_locked(session, work->id, work->call, &work->judged, false);
     ask->call = gh_steal(&work->call);
     ask->judged = work->judged;
     work->judged = (struct judged){0};

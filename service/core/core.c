@@ -178,7 +178,7 @@ static void load_ask(const struct store_row *row, void *cookie)
     const struct store_doc doc = {STORE_APPROVAL, row->id,         row->session, row->ref,
                                   "cancelled",    row->created_ms, row->body};
     store_txn_put(txn, &doc);
-    record_note(txn, "approval", row->session, row->id, "restart", NULL, "{}");
+    record_note(txn, &(struct note){"approval", row->session, row->id, "restart", "{}"}, NULL);
     /* Never waited for: the store's thread may be waiting for our lock. */
     store_commit(loading->core->options.store, &txn, cancel_done, NULL);
 }

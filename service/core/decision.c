@@ -149,7 +149,8 @@ static void settle_now_locked(struct work *work, struct session *session,
     if (work->idem != NULL) {
         idem_doc(txn, work->idem, work->id);
     }
-    recent_add_locked(session, work->id, work->call, &work->judged, verdict->decision != GATE_DENY);
+    outcome_expect_locked(session, work->id, work->call, &work->judged,
+                          verdict->decision != GATE_DENY);
     decision_event_json(&view, &work->event);
     /* Freed here, where it was made: the store's thread has enough to do. */
     call_free(gh_steal(&work->call));
@@ -234,7 +235,7 @@ static bool refuse_by_response_locked(struct work *work, struct session *session
     if (work->call->response_id == NULL) {
         return false;
     }
-    struct response *response = response_of_locked(session, work->call->response_id);
+    struct response *response = outcome_response_locked(session, work->call->response_id);
     if (response == NULL) {
         return false;
     }

@@ -226,7 +226,9 @@ static bool revoke_locked(struct core *core, struct session *session, const char
         gh_auto(gh_buf_fini) struct gh_buf body = GH_BUF_INIT;
         struct gh_jw w = {&body, false};
         grant_json(grant, &w);
-        record_note(txn, "grant", session->id, grant->id, "revoked", meta, gh_buf_str(&body));
+        record_note(txn,
+                    &(struct note){"grant", session->id, grant->id, "revoked", gh_buf_str(&body)},
+                    meta);
         grant_remove(session, grant);
         is_found = true;
     }

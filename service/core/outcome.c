@@ -19,7 +19,7 @@ static void recent_fini(struct recent *recent)
     *recent = (struct recent){0};
 }
 
-void recents_free(struct session *session)
+void outcome_forget(struct session *session)
 {
     for (size_t i = 0; session->recent != NULL && i < N_RECENT; i++) {
         recent_fini(&session->recent[i]);
@@ -34,8 +34,8 @@ void recents_free(struct session *session)
     }
 }
 
-void recent_add_locked(struct session *session, const char *id, const struct call *call,
-                       const struct judged *judged, bool is_allowed)
+void outcome_expect_locked(struct session *session, const char *id, const struct call *call,
+                           const struct judged *judged, bool is_allowed)
 {
     if (session->recent == NULL) {
         session->recent = calloc(N_RECENT, sizeof *session->recent);
@@ -84,7 +84,7 @@ static struct response *new_response(struct session *session, const char *id)
     return response;
 }
 
-struct response *response_of_locked(struct session *session, const char *id)
+struct response *outcome_response_locked(struct session *session, const char *id)
 {
     size_t n = 0;
     for (struct response **at = &session->responses; *at != NULL; at = &(*at)->next) {
@@ -241,13 +241,15 @@ static void record_outcome(struct store_txn *txn, const struct outcome *work)
     gh_jw_str(&w, "detail", work->detail);
     gh_jw_bool(&w, "written_differs", work->differs);
     gh_jw_end(&w);
-    record_note(txn, "outcome", work->session_id, work->id, work->status, &meta, gh_buf_str(&body));
+    record_note(
+        txn, &(struct note){"outcome", work->session_id, work->id, work->status, gh_buf_str(&body)},
+        &meta);
 }
 
 static void mark_failed_locked(struct session *session, const struct recent *recent)
 {
     struct response *response =
-        recent->response_id != NULL ? response_of_locked(session, recent->response_id) : NULL;
+        recent->response_id != NULL ? outcome_response_locked(session, recent->response_id) : NULL;
     if (response != NULL) {
         response->has_failed = true;
     }

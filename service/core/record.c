@@ -139,27 +139,26 @@ void record_decision(struct store_txn *txn, const struct session *session,
     }
 }
 
-void record_note(struct store_txn *txn, const char *kind, const char *session, const char *ref,
-                 const char *code, const struct meta *meta, const char *body)
+void record_note(struct store_txn *txn, const struct note *note, const struct meta *meta)
 {
     static const struct meta nobody;
     const struct meta *from = meta != NULL ? meta : &nobody;
     const struct store_audit row = {
-        .kind = kind,
+        .kind = note->kind,
         .at_ms = gh_clock_wall_ms(),
-        .session = session,
-        .ref = ref,
+        .session = note->session,
+        .ref = note->ref,
         .tool = "",
         .action = "",
         .decision = "",
         .by = "",
-        .code = code,
+        .code = note->code,
         .mode = "",
         .principal = or_empty(from->principal),
         .peer = or_empty(from->peer),
         .agent = or_empty(from->agent),
         .trace_id = or_empty(from->trace_id),
-        .body = body,
+        .body = note->body,
     };
     store_txn_audit(txn, &row);
 }
@@ -175,7 +174,7 @@ static void note_now(struct core *core, const char *kind, const char *code, cons
 {
     struct store_txn *txn = store_txn_new();
     if (txn != NULL) {
-        record_note(txn, kind, "", "", code, meta, body);
+        record_note(txn, &(struct note){kind, "", "", code, body}, meta);
         store_commit(core->options.store, &txn, not_waited_for, NULL);
     }
 }

@@ -15,7 +15,7 @@ void session_free(struct session *session)
     }
     tool_free_all(session);
     grants_free(session);
-    recents_free(session);
+    outcome_forget(session);
     taint_fini(&session->taint);
     place_unref(session->place);
     free(session->agent);
@@ -38,7 +38,7 @@ struct session *session_find_locked(struct core *core, const struct auth_token *
 
 void session_retire_locked(struct core *core, struct session *session)
 {
-    recents_free(session);
+    outcome_forget(session);
     grants_free(session);
     if (session->external != NULL) {
         gh_map_remove(&core->externals, session->external);

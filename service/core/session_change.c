@@ -168,7 +168,9 @@ static void patch_locked(struct core *core, struct session *session, const struc
         mode_in_force_locked(core, session, txn, work->is_by_approver);
     }
     if (patch->has_mode) {
-        record_note(txn, "mode", session->id, session->id, gate_mode_name(work->mode), &meta, "{}");
+        record_note(
+            txn, &(struct note){"mode", session->id, session->id, gate_mode_name(work->mode), "{}"},
+            &meta);
     }
     write_with_mode_locked(core, session, work, txn);
     store_commit(core->options.store, &txn, patch_done, work);
@@ -231,7 +233,7 @@ static void end_locked(struct core *core, struct session *session, struct http_e
     ask_cancel_all_locked(core, session, GATE_R_CANCELLED);
     session_json_locked(core, session, &work->body);
     session_doc_locked(txn, core, session);
-    record_note(txn, "session", session->id, session->id, "ended", &meta, "{}");
+    record_note(txn, &(struct note){"session", session->id, session->id, "ended", "{}"}, &meta);
     session_event_locked(core, session, "session.ended");
     store_commit(core->options.store, &txn, end_done, work);
     session_retire_locked(core, session);
@@ -309,10 +311,10 @@ void answer_reopened_locked(struct core *core, struct session *session, enum gat
     }
     struct meta meta;
     meta_of(x, who, &meta);
-    session->mode = stricter_mode(session->mode, mode);
+    session->mode = session_stricter_mode(session->mode, mode);
     session_json_locked(core, session, &work->body);
     session_doc_locked(txn, core, session);
-    record_note(txn, "session", session->id, session->id, "reopened", &meta, "{}");
+    record_note(txn, &(struct note){"session", session->id, session->id, "reopened", "{}"}, &meta);
     session_event_locked(core, session, "session.opened");
     store_commit(core->options.store, &txn, end_done, work);
 }

@@ -146,7 +146,7 @@ static enum gh_code parse_open(struct open_work *work, struct gh_err *err)
 
 /* ---- an external id that is known ---- */
 
-enum gate_mode stricter_mode(enum gate_mode a, enum gate_mode b)
+enum gate_mode session_stricter_mode(enum gate_mode a, enum gate_mode b)
 {
     if (a == GATE_PLAN || b == GATE_PLAN) {
         return GATE_PLAN;
@@ -184,7 +184,7 @@ static void answer_known_locked(struct core *core, struct session *session, enum
         return;
     }
     work->x = x;
-    enum gate_mode stricter = stricter_mode(session->mode, mode);
+    enum gate_mode stricter = session_stricter_mode(session->mode, mode);
     if (stricter == session->mode && session->is_active) {
         session_json_locked(core, session, &work->body);
         store_txn_free(txn);
@@ -196,7 +196,9 @@ static void answer_known_locked(struct core *core, struct session *session, enum
     session->mode = stricter;
     session_json_locked(core, session, &work->body);
     session_doc_locked(txn, core, session);
-    record_note(txn, "mode", session->id, session->id, gate_mode_name(stricter), &meta, "{}");
+    record_note(txn,
+                &(struct note){"mode", session->id, session->id, gate_mode_name(stricter), "{}"},
+                &meta);
     session_event_locked(core, session, "session.updated");
     ask_sweep_locked(core, session);
     store_commit(core->options.store, &txn, known_done, work);
@@ -363,8 +365,10 @@ static enum gh_code create_locked(struct open_work *work, struct gh_err *err)
     meta_of(work->x, &work->who, &meta);
     gh_auto(gh_buf_fini) struct gh_buf body = GH_BUF_INIT;
     session_json_locked(core, work->session, &body);
-    record_note(txn, "session", work->session->id, work->session->id, "opened", &meta,
-                gh_buf_str(&body));
+    record_note(txn,
+                &(struct note){"session", work->session->id, work->session->id, "opened",
+                               gh_buf_str(&body)},
+                &meta);
     session_doc_locked(txn, core, work->session);
     if (work->idem != NULL) {
         idem_doc(txn, work->idem, work->session->id);

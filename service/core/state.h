@@ -422,15 +422,29 @@ GH_MUST_USE enum gh_code place_new(struct core *core, struct policy *policy,
                                    const char *working_dir, const char *const *entries,
                                    size_t n_entries, struct place **ret, struct gh_err *err);
 
+/* An ended session: drop what only an active one needs; the oldest beyond a bound are forgotten. */
 void session_retire_locked(struct core *core, struct session *session);
+
+/* Bring an ended session of this external id back from the store into memory, still ended. Reads
+ * the disk; without the lock. */
 void session_recall(struct core *core, const char *external);
+
+/* Make an ended session active again, without grants; false without memory. */
 bool session_reopen_locked(struct core *core, struct session *session);
+
+/* Take over what the principal left behind in this folder (contract 3); false without memory. */
 bool session_inherit_locked(struct core *core, struct session *session);
+
+/* New rules for a session; on failure it keeps the old ones. Fails as place_new. */
 GH_MUST_USE enum gh_code session_rebase_locked(struct core *core, struct session *session,
                                                struct policy *policy, struct gh_err *err);
+
+/* Record the reopening and answer with the session, in the stricter of both modes. */
 void answer_reopened_locked(struct core *core, struct session *session, enum gate_mode mode,
                             struct http_exchange *x, const struct auth_token *who);
-enum gate_mode stricter_mode(enum gate_mode a, enum gate_mode b);
+
+/* Plan before act before autonomous. */
+enum gate_mode session_stricter_mode(enum gate_mode a, enum gate_mode b);
 
 /* tool.c: the registration of `name`; false when it is unknown. */
 bool tool_find(const struct session *session, const char *name, struct tool *ret);
@@ -549,8 +563,12 @@ struct answer_view {
 void answer_json(const struct answer_view *view, struct gh_buf *out);
 void record_decision(struct store_txn *txn, const struct session *session,
                      const struct answer_view *view, const char *body, const struct meta *meta);
-void record_note(struct store_txn *txn, const char *kind, const char *session, const char *ref,
-                 const char *code, const struct meta *meta, const char *body);
+/* One row about something else than a decision. */
+struct note {
+    const char *kind, *session, *ref, *code; /* as in struct store_audit */
+    const char *body;                        /* JSON object */
+};
+void record_note(struct store_txn *txn, const struct note *note, const struct meta *meta);
 void warning_json(const char *slug, struct gh_jw *w, const char *key);
 void reply_json(struct http_exchange *x, int status, struct gh_buf *body);
 void reply_audit_failed(struct http_exchange *x);
@@ -565,10 +583,10 @@ void decision_from_store(struct core *core, struct http_exchange *x, const struc
                          const char *session_id, const char *id);
 
 /* outcome.c */
-void recent_add_locked(struct session *session, const char *id, const struct call *call,
-                       const struct judged *judged, bool is_allowed);
-void recents_free(struct session *session);
-struct response *response_of_locked(struct session *session, const char *id);
+void outcome_expect_locked(struct session *session, const char *id, const struct call *call,
+                           const struct judged *judged, bool is_allowed);
+void outcome_forget(struct session *session);
+struct response *outcome_response_locked(struct session *session, const char *id);
 
 /* idem.c */
 enum idem_result { IDEM_NONE = 0, IDEM_NEW, IDEM_REPLAY, IDEM_ANSWERED };

@@ -203,7 +203,8 @@ void taint_found_locked(struct core *core, struct session *session, const char *
     gh_auto(gh_buf_fini) struct gh_buf body = GH_BUF_INIT;
     struct gh_jw w = {&body, false};
     finding_json(source, finding, &w, NULL);
-    record_note(txn, "taint", session->id, session->id, "found", meta, gh_buf_str(&body));
+    record_note(txn, &(struct note){"taint", session->id, session->id, "found", gh_buf_str(&body)},
+                meta);
     struct taint found;
     if (make_taint(&found, source, finding, gh_clock_wall_ms())) {
         set_taint_locked(core, session, &found, txn);
@@ -379,7 +380,9 @@ void core_taint_clear(struct core *core, struct http_exchange *x, const struct a
     gh_jw_obj(&w, NULL);
     taint_json(&session->taint, &w, "taint");
     gh_jw_end(&w);
-    record_note(txn, "taint", session->id, session->id, "cleared", &meta, gh_buf_str(&body));
+    record_note(txn,
+                &(struct note){"taint", session->id, session->id, "cleared", gh_buf_str(&body)},
+                &meta);
     clear_docs_locked(core, session, txn);
     store_commit(core->options.store, &txn, clear_done, work);
     pthread_mutex_unlock(&core->lock);

@@ -26,6 +26,7 @@ struct work {
     char ticket[GH_ID]; /* the one-shot grant that is being used, or "" */
 };
 
+/* Free what it still owns. */
 void work_free(struct work *work);
 
 /* End without a decision; frees `work`. */

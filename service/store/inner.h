@@ -129,6 +129,7 @@ bool store_in_place(struct store *store, int n_files, struct store_fault *fault)
 
 /* ---- writer.c ---- */
 
+/* The writer thread; the cookie is the store. */
 void *store_writer_run(void *cookie);
 
 /* Run one statement of the writer. */
@@ -156,7 +157,10 @@ GH_MUST_USE enum gh_code store_expire(struct store *store, int64_t before_ms, st
 
 /* ---- keeper.c ---- */
 
+/* The thread of checkpoints, anchor and pruning; the cookie is the store. */
 void *store_keeper_run(void *cookie);
+
+/* The thread that checks the whole file once after the start; the cookie is the store. */
 void *store_checker_run(void *cookie);
 
 /* Write the anchor if rows came since. */

@@ -6,8 +6,8 @@ from pathlib import Path
 
 # Folder -> more nouns that it owns beside its own name and its files'.
 # core is one thing in many files: the nouns of its domain, each a struct or a subject of state.h.
-NOUNS = {"core": {"answer", "archived", "clock", "decision", "finding", "idem", "meta", "policy", "query", "reply",
-                  "stream", "taint", "ticket", "trace", "warning"}}
+NOUNS = {"core": {"answer", "archived", "clock", "decision", "finding", "idem", "judged", "meta", "policy", "put", "query",
+                  "reply", "settlement", "stream", "taint", "ticket", "trace", "traces", "warning"}}
 # Never a prefix of ours: the libraries own them.
 LIBRARIES = {"json", "git", "curl", "sqlite3", "seccomp", "MHD", "cyaml", "sodium"}
 
