@@ -238,21 +238,18 @@ void ask_cancel_all_locked(struct core *core, struct session *session, enum gate
 
 /* ---- rendering ---- */
 
-static const char *caller_of(const struct ask *ask)
+static const char *caller_of(const struct ask *ask, bool is_settled)
 {
     if (ask->is_gone || (ask->is_answered && ask->state == ASK_PENDING)) {
         return "gone";
     }
-    return ask->n_holders > 0 ? "waiting" : "polling";
+    return ask->n_holders > 0 && !is_settled ? "waiting" : "polling";
 }
 
 static void settlement_json(const struct ask *ask, const struct settlement *as, struct gh_jw *w)
 {
     bool is_settled = as != NULL;
-    gh_jw_time(w, "settled_at",
-               !is_settled            ? -1
-               : ask->settled_ms >= 0 ? ask->settled_ms
-                                      : gh_clock_wall_ms());
+    gh_jw_time(w, "settled_at", is_settled ? ask->settled_ms : -1);
     gh_jw_str(w, "settled_by", is_settled && as->settled_by[0] != '\0' ? as->settled_by : NULL);
     gh_jw_str(w, "via", is_settled && as->via[0] != '\0' ? as->via : NULL);
     gh_jw_str(w, "by", is_settled ? gate_by_name(as->answer.by) : NULL);
@@ -285,7 +282,7 @@ void ask_json_locked(const struct core *core, const struct ask *ask, const struc
     gh_jw_str(&w, "working_dir", session != NULL ? session->place->working_dir : NULL);
     gh_jw_str(&w, "asked_by", ask->owner);
     gh_jw_str(&w, "state", ask_state_name(as != NULL ? as->state : ASK_PENDING));
-    gh_jw_str(&w, "caller", caller_of(ask));
+    gh_jw_str(&w, "caller", caller_of(ask, as != NULL));
     gh_buf_printf(out, ",%s", ask->fixed);
     gh_jw_time(&w, "created_at", ask->created_ms);
     gh_jw_time(&w, "expires_at", wall_end(ask));

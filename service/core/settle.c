@@ -57,9 +57,11 @@ static char *record_final(struct store_txn *txn, const struct ask *ask, const st
                           const struct meta *meta)
 {
     static const struct meta nobody;
-    const struct answer_view view = {ask->decision,   ask->session_id,   answer,
-                                     &ask->judged,    ask->call,         ask->id,
-                                     ask->created_ms, gh_clock_wall_ms()};
+    const struct answer_view view = {
+        ask->decision,   ask->session_id,
+        answer,          &ask->judged,
+        ask->call,       ask->id,
+        ask->created_ms, ask->settled_ms >= 0 ? ask->settled_ms : gh_clock_wall_ms()};
     struct gh_buf text = GH_BUF_INIT;
     answer_json(&view, &text);
     char *final = gh_buf_take(&text);
@@ -105,6 +107,7 @@ static void failed_locked(struct settling *work)
     struct ask *ask = work->ask;
     if (!work->is_ticket) {
         settlement_fini(&ask->settlement);
+        ask->settled_ms = -1;
     }
     if (work->x != NULL) {
         reply_audit_failed(work->x);
@@ -173,7 +176,6 @@ static void settled_locked(struct settling *work)
     struct session *session = ask->session;
     bool is_late = ask->is_answered; /* with a ticket: the caller has its answer */
     ask->state = ask->settlement.state;
-    ask->settled_ms = gh_clock_wall_ms();
     core->numbers.approvals[ask->state]++;
     if (!ask->is_answered) {
         take_answer(ask, &ask->settlement.answer, &work->final);
@@ -245,6 +247,7 @@ void settle_start_locked(struct core *core, struct ask *ask, struct settlement *
     struct settling *work = calloc(1, sizeof *work);
     struct store_txn *txn = store_txn_new();
     ask->settlement = *how;
+    ask->settled_ms = gh_clock_wall_ms(); /* one instant for memory, record and document */
     *how = (struct settlement){0};
     ask->is_settling = true;
     if (work == NULL || txn == NULL) {
