@@ -38,7 +38,9 @@ static enum gh_code lock_folder(struct store *store, struct gh_err *err)
     if (store->lock_fd >= 0) {
         (void)!fchmod(store->lock_fd, 0600); /* the umask had its say; no secret is in it */
     } else { /* a folder that was made read-only still opens, for reading */
+        int saved = errno;
         store->lock_fd = openat(store->dir_fd, STORE_LOCK_NAME, O_RDONLY | flags);
+        errno = saved;
     }
     if (store->lock_fd < 0) {
         return gh_fail(err, GH_IO, "store.lock in %.150s cannot be opened: %s.", store->dir,

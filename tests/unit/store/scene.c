@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/fs.h"
 #include "base/id.h"
 #include "store/conn.h"
 
@@ -179,6 +180,13 @@ void scene_await_damaged(const struct scene *scene)
         nap();
     }
     ck_assert(scene_health(scene).is_damaged);
+}
+
+void scene_write(const struct scene *scene, const char *name, const void *data, size_t len)
+{
+    gh_autoclose int dir_fd = open(scene->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ck_assert_int_ge(dir_fd, 0);
+    ck_assert_int_eq(gh_fs_replace(dir_fd, name, data, len, NULL), GH_OK);
 }
 
 void scene_overwrite(const char *path, int64_t at, const void *data, size_t len)

@@ -56,6 +56,9 @@ struct store_verify scene_verify(const struct scene *scene);
 void scene_await_writable(const struct scene *scene, bool is_writable);
 void scene_await_damaged(const struct scene *scene);
 
+/* Make or replace a file of the folder. */
+void scene_write(const struct scene *scene, const char *name, const void *data, size_t len);
+
 /* Overwrite bytes of a file. */
 void scene_overwrite(const char *path, int64_t at, const void *data, size_t len);
 

@@ -60,8 +60,9 @@ static void assert_private(const char *name)
 
 static void run_mode_case(mode_t mask)
 {
+    scene = scene_new();
     umask(mask);
-    setup();
+    scene_open(&scene);
     scene_add_rows(&scene, 0, 3);
     static const char *const names[] = {"store.db", "store.db-wal", "store.db-shm", "store.lock",
                                         "audit.anchor"};

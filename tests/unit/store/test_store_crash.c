@@ -317,7 +317,11 @@ int main(void)
     tcase_add_test(tests, answers_come_in_the_order_of_the_rows);
     tcase_add_test(tests, close_answers_what_is_queued);
     tcase_add_test(tests, killed_service_loses_nothing_it_acknowledged);
-    tcase_add_test(tests, million_rows_verify_and_list);
     suite_add_tcase(suite, tests);
+    TCase *million = tcase_create("million");
+    tcase_set_timeout(million, 3000);
+    tcase_add_checked_fixture(million, setup, teardown);
+    tcase_add_test(million, million_rows_verify_and_list);
+    suite_add_tcase(suite, million);
     return scene_main(suite);
 }
