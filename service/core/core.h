@@ -57,7 +57,7 @@ void core_stop(struct core *core);
 /* Free after core_stop, and after the HTTP server is gone. NULL is fine. */
 void core_free(struct core *core);
 
-/* Close streams of a token that is no longer valid. */
+/* Close streams of a token that is no longer valid, and answer 401 to what it holds. */
 void core_token_dropped(struct core *core, const char *token_id);
 
 /* ---- sessions (contract 3) and tools (4) ---- */

@@ -318,5 +318,6 @@ void core_token_dropped(struct core *core, const char *token_id)
             stream_close_locked(core, stream);
         }
     }
+    waits_drop_locked(core, token_id);
     pthread_mutex_unlock(&core->lock);
 }

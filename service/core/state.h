@@ -412,6 +412,8 @@ bool wait_hold_locked(struct core *core, const struct wait *what, int64_t wait_m
 struct http_exchange *wait_take_locked(struct core *core, struct wait *wait);
 void wait_due_locked(struct core *core, struct wait *wait);
 void waits_wake_locked(struct core *core, struct wait **list);
+/* Answer 401 to whatever a token holds that is no longer valid. */
+void waits_drop_locked(struct core *core, const char *token_id);
 GH_MUST_USE enum gh_code query_limit(struct http_exchange *x, int64_t *ret, struct gh_err *err);
 bool query_wait_ms(struct http_exchange *x, int64_t *ret_ms, struct gh_err *err);
 

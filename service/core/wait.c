@@ -26,6 +26,18 @@ bool query_wait_ms(struct http_exchange *x, int64_t *ret_ms, struct gh_err *err)
     return true;
 }
 
+/* The last of the asker's holders left: it has its time to come back. */
+static struct http_exchange *take_back_locked(struct core *core, struct wait *wait)
+{
+    struct ask *ask = wait->ask;
+    bool was_holder = wait->is_holder;
+    struct http_exchange *x = wait_take_locked(core, wait);
+    if (was_holder && ask != NULL) {
+        ask_hold_back_locked(core, ask);
+    }
+    return x;
+}
+
 /* The client of a held request left. */
 static void gone(struct http_exchange *x, void *cookie)
 {
@@ -36,14 +48,9 @@ static void gone(struct http_exchange *x, void *cookie)
     snprintf(number, sizeof number, "%p", (void *)x);
     struct wait *wait = gh_map_find(&core->waits, number);
     if (wait != NULL) {
-        struct ask *ask = wait->ask;
-        bool was_holder = wait->is_holder;
-        struct http_exchange *left = wait_take_locked(core, wait);
         struct gh_buf none = GH_BUF_INIT;
-        http_reply(left, 204, &none, NULL, 0); /* nobody reads it; it ends the exchange */
-        if (was_holder && ask != NULL) {
-            ask_hold_back_locked(core, ask);
-        }
+        /* Nobody reads it; it ends the exchange. */
+        http_reply(take_back_locked(core, wait), 204, &none, NULL, 0);
     }
     pthread_mutex_unlock(&core->lock);
 }
@@ -162,6 +169,22 @@ void waits_wake_locked(struct core *core, struct wait **list)
              (wait->has_seen ? wait->seen != ask->revision : ask->state != ASK_PENDING));
         if (is_ready) {
             answer_wait(core, wait);
+        }
+    }
+}
+
+/* What was asked with a token may not be answered to whoever still holds it after its end: an allow
+ * least of all. */
+void waits_drop_locked(struct core *core, const char *token_id)
+{
+    struct gh_err err;
+    size_t at = 0;
+    gh_fail(&err, GH_UNAUTHORIZED, "The token was revoked or has expired.");
+    for (struct wait *wait = gh_map_next(&core->waits, &at); wait != NULL;
+         wait = gh_map_next(&core->waits, &at)) {
+        if (strcmp(wait->who.id, token_id) == 0) {
+            http_problem(take_back_locked(core, wait), &err, NULL);
+            at = 0; /* the map has changed */
         }
     }
 }
