@@ -1,7 +1,10 @@
 #include "http/inner.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LARGE_BODY_BYTES ((size_t)1 << 20)
 
 const char http_no_cookie[] = "";
 
@@ -40,8 +43,13 @@ void http_exchange_unref(struct http_exchange *x)
     if (x->stream != NULL) {
         http_stream_unref(x->stream);
     }
+    bool was_large = x->body.len >= LARGE_BODY_BYTES;
     gh_buf_fini(&x->body);
     free(x);
+    if (was_large) {
+        malloc_trim(
+            0); /* what was made of such a body is many times its size, in this thread's arena */
+    }
 }
 
 /* Give the library the reply that lies ready. */
