@@ -47,8 +47,8 @@ void http_exchange_unref(struct http_exchange *x)
     gh_buf_fini(&x->body);
     free(x);
     if (was_large) {
-        malloc_trim(
-            0); /* what was made of such a body is many times its size, in this thread's arena */
+        /* What was made of it is many times its size, and stays in this thread's arena. */
+        malloc_trim(0);
     }
 }
 
