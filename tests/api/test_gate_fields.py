@@ -300,6 +300,49 @@ class Places(Case):
         self.denied(self.s.decide(plan, "read_page", "read", {"path": "a"}), "plan_mode")
 
 
+class HardLinks(Case):
+    CONFIG = ALONE
+
+    def test_write(self):
+        """B126: a write to a file that has another name as well needs a person (restore and runs are not here)"""
+        out = save(self.folder() + "/x", "outside")
+        session = self.open("autonomous")
+        os.link(out, self.at("x"))
+        self.denied(self.s.write(session, "x"))
+        act = self.open(working_dir=self.w)
+        self.asked(self.s.write(act, "x"))
+
+    def test_links_to_outside(self):
+        """B127: links that were made meanwhile do not lead a write outside (runs and restore are not here)"""
+        out = self.folder()
+        save(out + "/f")
+        session = self.open("autonomous")
+        os.symlink(out, self.at("link"))
+        os.symlink(out + "/f", self.at("f2"))
+        os.symlink("/proc/self/mem", self.at("m"))
+        for path in ("link/new", "f2"):
+            self.denied(self.s.write(session, path), "autonomous_boundary")
+        self.assertNotEqual(self.s.write(session, "m").json.get("decision"), "allow")
+
+    def test_own_files_by_links(self):
+        """F18: no card shows the service's own files: not by a link, .., /proc or a hard link"""
+        session = self.open()
+        token = self.s.state + "/tokens/approver.token"
+        os.symlink(token, self.at("soft"))
+        os.symlink(self.s.state, self.at("folder"))
+        os.link(token, self.at("hard"))
+        for path in (token, "soft", "folder/tokens/approver.token", "hard", f"/proc/self/root{token}",
+                     f"/proc/{self.s.process.pid}/root{token}", f"{self.w}/../state/tokens/approver.token"):
+            for tool, action in (("write_file", "write"), ("delete_file", "delete")):
+                reply = self.s.decide(session, tool, action, {"path": path},
+                                      **({"diff": {"new": ""}} if action == "write" else {}))
+                shown = reply.body
+                if reply.status == 202:
+                    for where in ("", "/diff"):
+                        shown += self.s.call("GET", f"/v1/approvals/{reply.json['approval']}{where}").body
+                self.assertNotIn(self.s.approver, shown, (path, action))
+
+
 class Reload(unittest.TestCase):
     """Each test has a service of its own: they change its configuration."""
 

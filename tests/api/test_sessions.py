@@ -133,6 +133,20 @@ class Opening(Case):
         self.assertEqual(self.s.approval(decision["approval"])["state"], "pending")
         self.assertIn(session, [x["id"] for x in self.s.call("GET", "/v1/sessions?limit=1000", token="approver").json["items"]])
 
+    def test_cookies(self):
+        """F12: no answer sets a cookie, and a cookie is no credential"""
+        session = self.open()
+        for method, path, body in (("GET", "/", None), ("GET", "/v1/sessions", None), ("POST", "/v1/login", {"code": "x"}),
+                                   ("POST", f"/v1/sessions/{session}/scan", {"source": "x", "text": "y"}),
+                                   ("GET", "/none", None), ("DELETE", "/v1/sessions/none", None)):
+            for token in ("agent", "approver", None):
+                reply = self.s.call(method, path, body, token=token)
+                self.assertIsNone(reply.headers["Set-Cookie"], path)
+        for name in ("token", "Authorization", "session"):
+            reply = self.s.call("GET", "/v1/sessions", token=None,
+                                headers={"Cookie": f"{name}={self.s.approver}"})
+            self.assertEqual(reply.status, 401)
+
     def test_idempotency(self):
         """An Idempotency-Key opens one session; another body is refused"""
         folder = self.folder()
