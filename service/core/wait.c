@@ -1,6 +1,6 @@
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
+#include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +18,8 @@ bool query_wait_ms(struct http_exchange *x, int64_t *ret_ms, struct gh_err *err)
     }
     char *end = NULL;
     double seconds = strtod(text, &end);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || !isfinite(seconds) || seconds > 120.0) {
+    bool is_plain = strspn(text, "0123456789.") == strlen(text) && text[0] != '.';
+    if (text[0] == '\0' || !is_plain || *end != '\0' || seconds > 120.0) {
         gh_fail_at(err, GH_INVALID, "", "wait_s is a number of seconds from 0 to 120.");
         return false;
     }
