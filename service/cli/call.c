@@ -116,6 +116,7 @@ void cli_catch_signals(struct cli *cli)
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP); /* the terminal is closed: nobody waits for the answer any more */
     int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (fd >= 0 && sigprocmask(SIG_BLOCK, &set, NULL) == 0) {
         cli->signal_fd = fd;
@@ -204,6 +205,9 @@ int cli_finish(struct cli *cli, int code)
 int cli_print_json(struct cli *cli, const struct cli_answer *answer)
 {
     struct cli_out_cut rest = {{0}, 0};
+    if (answer->len == 0) {
+        cli_out_puts(&cli->out, "{}\n"); /* a 204: done, and nothing to tell */
+    }
     cli_out_json(&cli->out, answer->body, answer->len, &rest);
     if (answer->len > 0 && answer->body[answer->len - 1] != '\n') {
         cli_out_puts(&cli->out, "\n");

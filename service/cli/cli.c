@@ -41,8 +41,8 @@ static const char exit_codes[] =
     "\nEvery command takes --json, --state-dir DIR and --help.\n"
     "The service is found by run.json in the state folder, or by GATEHOUSE_URL with\n"
     "GATEHOUSE_TOKEN_FILE (or GATEHOUSE_TOKEN).\n"
-    "Exit codes: 0 done or allowed, 1 failed, 2 usage, 3 denied, 4 timed out (denied),\n"
-    "5 the service cannot be reached.\n";
+    "Exit codes: 0 done or allowed, 1 failed, 2 usage, 3 denied, 4 timed out\n"
+    "(denied), 5 the service cannot be reached.\n";
 
 static const struct cli_command *find_command(const char *name, const struct cli_command *serve)
 {
@@ -164,10 +164,16 @@ static int run_bare(int argc, char **argv, const struct cli_command *serve)
     return CLI_USAGE;
 }
 
-static bool has_help_option(int argc, char **argv)
+/* Right behind the name; anywhere for `serve`, whose own options know no help. */
+static bool has_help_option(int argc, char **argv, bool is_anywhere)
 {
     static const char *const helps[] = {"--help", "-h", NULL};
-    return argc >= 2 && is_one_of(argv[1], helps);
+    for (int i = 1; i < argc && (i == 1 || is_anywhere); i++) {
+        if (is_one_of(argv[i], helps)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 int cli_main(int argc, char **argv, const struct cli_command *serve)
@@ -184,7 +190,7 @@ int cli_main(int argc, char **argv, const struct cli_command *serve)
     if (command == &cmd_help) {
         return help_on(argc - 1, words, serve);
     }
-    if (command != NULL && has_help_option(argc - 1, words)) {
+    if (command != NULL && has_help_option(argc - 1, words, command == serve)) {
         return print_help(words[0], serve);
     }
     if (command == NULL) {

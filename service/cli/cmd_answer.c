@@ -17,15 +17,14 @@ static int run_cancel(int argc, char **argv);
 const struct cli_command cli_cmd_approve = {
     .name = "approve",
     .summary = "allow what `show` showed",
-    .help =
-        "gatehouse approve ID [--digest D] [--always]\n\n"
-        "  gatehouse show k3v9x2ab\n"
-        "  gatehouse approve k3v9x2ab --digest 1f3a90b2c4d5\n"
-        "  gatehouse approve k3v9x2ab                       on a terminal: shows it, then asks\n"
-        "  gatehouse approve k3v9x2ab --always --digest 1f3a90b2c4d5\n\n"
-        "The digest (at least 8 digits) says that you saw what you allow: if it is another\n"
-        "action by now, nothing is allowed. --always allows exactly this target for the rest\n"
-        "of the session.\n",
+    .help = "gatehouse approve ID [--digest D] [--always]\n\n"
+            "  gatehouse show k3v9x2ab\n"
+            "  gatehouse approve k3v9x2ab --digest 1f3a90b2c4d5\n"
+            "  gatehouse approve k3v9x2ab            on a terminal: shows it, then asks\n"
+            "  gatehouse approve k3v9x2ab --always --digest 1f3a90b2c4d5\n\n"
+            "The digest (at least 8 digits) says that you saw what you allow: if it is\n"
+            "another action by now, nothing is allowed. --always allows exactly this target\n"
+            "for the rest of the session.\n",
     .run = run_approve,
 };
 
@@ -54,7 +53,7 @@ const struct cli_command cli_cmd_cancel = {
     .summary = "withdraw a question that the agent's token asked",
     .help = "gatehouse cancel ID\n\n"
             "  gatehouse cancel k3v9x2ab\n\n"
-            "For the side that asked; it is a denial. To refuse as a person: gatehouse deny ID\n",
+            "For the side that asked; it is a denial. To refuse as a person: gatehouse deny\n",
     .run = run_cancel,
 };
 

@@ -274,20 +274,24 @@ static void print_verdict(struct cli *cli, const struct json_t *decision, int co
                  [CLI_DENIED] = {CLI_RED, "denied"},
                  [CLI_TIMED_OUT] = {CLI_RED, "timed out, so denied"}};
     struct cli_out *out = &cli->out;
+    gh_auto(gh_buf_fini) struct gh_buf rest = GH_BUF_INIT;
     cli_out_style(out, words[code].style);
     cli_out_puts(out, words[code].word);
     cli_out_style(out, CLI_PLAIN);
     if (code != CLI_DONE) {
-        cli_out_puts(out, ": ");
-        cli_out_text(out, reason_of(decision));
+        gh_buf_puts(&rest, ": ");
+        text_for_terminal(reason_of(decision), 0, &rest);
     }
-    cli_out_puts(out, " (by ");
-    cli_out_text(out, cli_str(decision, "by", "nobody"));
-    cli_out_puts(out, ", ");
-    cli_out_text(out, cli_str(decision, "code", "no code"));
-    cli_out_puts(out, ", tier ");
-    cli_out_text(out, cli_str(decision, "tier", "-"));
-    cli_out_puts(out, ")\n");
+    gh_buf_puts(&rest, " (by ");
+    text_for_terminal(cli_str(decision, "by", "nobody"), 0, &rest);
+    gh_buf_puts(&rest, ", ");
+    text_for_terminal(cli_str(decision, "code", "no code"), 0, &rest);
+    gh_buf_puts(&rest, ", tier ");
+    text_for_terminal(cli_str(decision, "tier", "-"), 0, &rest);
+    gh_buf_puts(&rest, ")");
+    cli_out_wrap(out, "  ", strlen(words[code].word), gh_buf_str(&rest));
+    out->buf.failed = out->buf.failed || rest.failed;
+    cli_out_puts(out, "\n");
     cli_out_field(out, "warning", cli_str(gh_json_get(decision, "warning"), "text", NULL));
     cli_out_field(out, "checkpoint", cli_str(gh_json_get(decision, "checkpoint"), "ref", NULL));
 }

@@ -17,8 +17,9 @@ const struct cli_command cli_cmd_audit = {
             "  gatehouse audit --decision deny --since 2025-01-01T00:00:00Z\n"
             "  gatehouse audit --session k3v9x2ab --action execute --limit 20\n"
             "  gatehouse audit verify && echo unbroken\n\n"
-            "Filters: --session, --action, --decision, --by, --tool, --since, --until (RFC 3339),\n"
-            "--text, --limit, --cursor. `verify` works without a running service too.\n",
+            "Filters: --session, --action, --decision, --by, --tool, --text, --limit,\n"
+            "--cursor, --since and --until (RFC 3339). `verify` works without a running\n"
+            "service too.\n",
     .run = run_audit,
 };
 

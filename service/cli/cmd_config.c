@@ -14,8 +14,8 @@ const struct cli_command cli_cmd_config = {
     .help = "gatehouse config [--config FILE] [--json]\n\n"
             "  gatehouse config                    of the running service\n"
             "  gatehouse config --config new.yaml  check and print a file; nothing is changed\n\n"
-            "While no service runs, the file it would read is checked and printed. Secrets are\n"
-            "never shown.\n",
+            "While no service runs, the file it would read is checked and printed. Secrets\n"
+            "are never shown.\n",
     .run = run_config,
 };
 

@@ -25,8 +25,8 @@ const struct cli_command cli_cmd_open = {
             "  gatehouse open\n"
             "  gatehouse open --print                     print the address instead\n"
             "  ssh host gatehouse open --via 127.0.0.1:7777   through a forwarded port\n\n"
-            "The address holds a code that works once, within 60 seconds. It reaches the browser\n"
-            "through a private file, never through a command line.\n",
+            "The address holds a code that works once, within 60 seconds. It reaches the\n"
+            "browser through a private file, never through a command line.\n",
     .run = run_open,
 };
 

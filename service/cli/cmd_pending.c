@@ -22,8 +22,8 @@ const struct cli_command cli_cmd_show = {
     .name = "show",
     .summary = "show one question whole, with the digest to approve it",
     .help = "gatehouse show ID [--json]\n\n"
-            "  gatehouse show k3v9x2ab         any 6 characters of the id's tail that are unique\n"
-            "  gatehouse show apr_0f...ab      the whole id\n",
+            "  gatehouse show k3v9x2ab      any 6 characters of the id's tail that are unique\n"
+            "  gatehouse show apr_0f...ab   the whole id\n",
     .run = run_show,
 };
 

@@ -17,8 +17,8 @@ const struct cli_command cli_cmd_token = {
             "  gatehouse token add ci --role agent --expires 30d > ci.token\n"
             "  gatehouse token list\n"
             "  gatehouse token revoke ci\n\n"
-            "The token is printed once, alone on standard output, and kept nowhere. Works with\n"
-            "and without a running service, which sees changes within a second.\n",
+            "The token is printed once, alone on standard output, and kept nowhere. Works\n"
+            "with and without a running service, which sees changes within a second.\n",
     .run = run_token,
 };
 

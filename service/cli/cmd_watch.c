@@ -19,8 +19,8 @@ const struct cli_command cli_cmd_watch = {
             "  gatehouse watch\n"
             "  gatehouse watch --json | jq -r 'select(.type==\"approval.created\").data.id'\n"
             "  gatehouse watch --count 1        wait for one event\n\n"
-            "Comes back by itself when the service restarts, and misses nothing that the service\n"
-            "still has. Ctrl-C ends it.\n",
+            "Comes back by itself when the service restarts, and misses nothing that the\n"
+            "service still has. Ctrl-C ends it.\n",
     .run = run_watch,
 };
 

@@ -145,10 +145,17 @@ static void check_folder(struct cli_doctor *doctor)
     struct stat st;
     if (stat(doctor->cli->state_dir, &st) != 0) {
         cli_doctor_add(doctor, CLI_H_SKIP, "audit_chain", "", "there is no record yet");
-    } else if (store_verify_dir(doctor->cli->state_dir, &found, &err) == GH_OK) {
+        return;
+    }
+    enum gh_code code = store_verify_dir(doctor->cli->state_dir, &found, &err);
+    if (code == GH_OK) {
         add_verdict(doctor, found.is_ok, (int64_t)found.n_checked, found.reason);
-    } else {
+    } else if (code == GH_NOT_FOUND) {
         cli_doctor_add(doctor, CLI_H_SKIP, "audit_chain", "", "%s", err.detail);
+    } else {
+        cli_doctor_add(doctor, CLI_H_FAIL, "audit_chain",
+                       "Keep the files and put a good copy back; the service denies all meanwhile.",
+                       "%s", err.detail);
     }
 }
 

@@ -199,7 +199,8 @@ struct store_verify {
 GH_MUST_USE enum gh_code store_verify(struct store *store, struct store_verify *ret,
                                       struct gh_err *err);
 
-/* The same for a folder no service runs on (read-only; used by the CLI). */
+/* The same for a folder no service runs on (read-only; used by the CLI). Fails with GH_NOT_FOUND
+ * too: there is neither a database nor an anchor. */
 GH_MUST_USE enum gh_code store_verify_dir(const char *dir, struct store_verify *ret,
                                           struct gh_err *err);
 

@@ -308,6 +308,11 @@ static void end_walk(struct walk *walk)
     gh_buf_fini(&walk->scratch);
 }
 
+static bool is_absent(int dir_fd, const char *name)
+{
+    return faccessat(dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+}
+
 enum gh_code store_verify_dir(const char *dir, struct store_verify *ret, struct gh_err *err)
 {
     *ret = (struct store_verify){0};
@@ -315,6 +320,9 @@ enum gh_code store_verify_dir(const char *dir, struct store_verify *ret, struct 
     gh_autofree char *path = NULL;
     if (dir_fd < 0) {
         return gh_fail(err, GH_IO, "The folder %.200s cannot be opened: %s.", dir, strerror(errno));
+    }
+    if (is_absent(dir_fd, STORE_DB_NAME) && is_absent(dir_fd, STORE_ANCHOR_NAME)) {
+        return gh_fail(err, GH_NOT_FOUND, "There is no record in %.200s yet.", dir);
     }
     if (asprintf(&path, "%s/" STORE_DB_NAME, dir) < 0) {
         path = NULL;
