@@ -33,7 +33,8 @@ static const struct api_asset *find_asset(struct http_exchange *x)
 }
 
 /* Host, Origin, Fetch Metadata: on every listener and every route. */
-static enum gh_code check_origin(struct api *api, struct http_exchange *x, struct gh_err *err)
+static enum gh_code check_origin(struct api *api, struct http_exchange *x,
+                                 struct api_request *request, struct gh_err *err)
 {
     const char *cors = NULL;
     const struct origin_input input = {
@@ -47,6 +48,11 @@ static enum gh_code check_origin(struct api *api, struct http_exchange *x, struc
         .allowed_origins = (const char *const *)api->allowed_origins,
     };
     enum gh_code code = origin_check(&input, &cors, err);
+    if (code == GH_OK && cors != NULL) {
+        http_allow_origin(x, cors);
+        request->is_preflight = http_method(x) == HTTP_OPTIONS &&
+                                http_header(x, "Access-Control-Request-Method") != NULL;
+    }
     if (code != GH_OK) {
         atomic_fetch_add(
             &api->refused[code == GH_HOST_REFUSED ? API_REFUSED_HOST : API_REFUSED_ORIGIN], 1);
@@ -141,7 +147,10 @@ static enum gh_code admit(struct api *api, struct http_exchange *x, struct api_r
                           struct gh_err *err)
 {
     unsigned methods = 0;
-    GH_TRY(check_origin(api, x, err));
+    GH_TRY(check_origin(api, x, request, err));
+    if (request->is_preflight) {
+        return GH_OK; /* browsers send no token with it, and it does nothing */
+    }
     request->asset = find_asset(x);
     int row = request->asset == NULL
                   ? api_route_find(http_method(x), http_path(x), request->params, &methods)
@@ -203,11 +212,28 @@ static void serve_asset(struct http_exchange *x, const struct api_asset *asset)
     http_reply(x, 200, &body, headers, sizeof headers / sizeof headers[0]);
 }
 
+static void serve_preflight(struct http_exchange *x)
+{
+    static const struct http_header headers[] = {
+        {"Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE"},
+        {"Access-Control-Allow-Headers",
+         "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, "
+         "Traceparent"},
+        {"Access-Control-Max-Age", "600"},
+    };
+    struct gh_buf none = GH_BUF_INIT;
+    http_reply(x, 204, &none, headers, sizeof headers / sizeof headers[0]);
+}
+
 void api_handle(struct http_exchange *x, void *cookie)
 {
     struct api *api = cookie;
     struct api_request *request = http_user(x);
     (void)http_trace_id(x);
+    if (request->is_preflight) {
+        serve_preflight(x);
+        return;
+    }
     if (request->asset != NULL) {
         serve_asset(x, request->asset);
         return;

@@ -29,6 +29,7 @@ struct api_request {
     struct auth_token who;                  /* role AUTH_NONE on routes for anyone */
     char params[API_MAX_PARAMS][API_PARAM]; /* the {...} segments, in order */
     size_t route;                           /* row */
+    bool is_preflight;                      /* of a page of a configured origin */
     const struct api_asset *asset;          /* a file of the page, or NULL */
     char refusal[64];                       /* Allow or Retry-After of a refusal */
 };

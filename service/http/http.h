@@ -134,6 +134,10 @@ const struct http_peer *http_peer(const struct http_exchange *x);
 /* The W3C trace id: taken from a valid `traceparent`, else fresh; 32 hex digits. */
 const char *http_trace_id(const struct http_exchange *x);
 
+/* In the head function only: a page of `origin` may read the reply, and its browser is told so.
+ * Borrowed until the reply. */
+void http_allow_origin(struct http_exchange *x, const char *origin);
+
 /* In the head function only: one header for the refusal that it returns (Allow, Retry-After).
  * Borrowed until it has returned. */
 void http_refusal_header(struct http_exchange *x, const char *name, const char *value);

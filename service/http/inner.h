@@ -73,6 +73,7 @@ struct http_exchange {
     struct MHD_Response *response;
     struct http_stream *stream; /* holds one reference */
     struct http_exchange *next; /* in the cork; cork.lock */
+    const char *origin;         /* told in Access-Control-Allow-Origin; NULL: nothing is */
     struct http_header refusal; /* set by the head function, for its refusal; name NULL: none */
     void *user;
     void (*fini)(void *user);

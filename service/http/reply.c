@@ -123,6 +123,15 @@ static bool is_last(const struct http_exchange *x)
     return x->closing || held_long || atomic_load(&x->conn->server->stopping);
 }
 
+/* No credentials: the token is a header that the page sets itself. */
+static void add_cors(struct MHD_Response *response, const char *origin)
+{
+    (void)MHD_add_response_header(response, "Access-Control-Allow-Origin", origin);
+    (void)MHD_add_response_header(response, "Access-Control-Expose-Headers",
+                                  "Allow, ETag, Location, Retry-After");
+    (void)MHD_add_response_header(response, "Vary", "Origin");
+}
+
 void http_reply_publish(struct http_exchange *x, int status, struct MHD_Response *response)
 {
     struct http_server *server = x->conn->server;
@@ -130,6 +139,9 @@ void http_reply_publish(struct http_exchange *x, int status, struct MHD_Response
     bool counted = x->counted;
     if (response != NULL && is_last(x)) {
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    }
+    if (response != NULL && x->origin != NULL) {
+        add_cors(response, x->origin);
     }
     x->status = (uint16_t)status;
     x->response = response;

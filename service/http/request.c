@@ -81,6 +81,11 @@ const char *http_trace_id(const struct http_exchange *x)
     return own->trace;
 }
 
+void http_allow_origin(struct http_exchange *x, const char *origin)
+{
+    x->origin = origin;
+}
+
 void http_refusal_header(struct http_exchange *x, const char *name, const char *value)
 {
     x->refusal = (struct http_header){name, value};

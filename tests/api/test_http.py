@@ -406,6 +406,12 @@ class Origins(Edge):
         self.assertEqual(answer.get("Access-Control-Allow-Origin"), "https://board.example")
         self.assertIn("Origin", answer.get("Vary", ""))
         self.assertIsNone(answer.get("Access-Control-Allow-Credentials"))
+        for data, status in ((get("/v1/status", more=more), 401), (get("/v1/nope", self.service.agent, more=more), 404),
+                             (get("/v1/audit/export", self.service.approver, more=more), 200), (get("/healthz", more=more), 200)):
+            answer = self.talk(data).final[0]
+            self.assertEqual((answer.status, answer.get("Access-Control-Allow-Origin")), (status, "https://board.example"))
+        without = self.talk(get("/v1/status", self.service.agent)).final[0]
+        self.assertIsNone(without.get("Access-Control-Allow-Origin"))
 
     def test_preflight_of_configured_origin(self):
         """contract 2: its preflight is answered without a token, since browsers send none."""

@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import select
 import signal
 import socket
@@ -11,6 +12,9 @@ import unittest
 
 import gh
 from raw import Talk, dial, get, post, read_all, request, talk
+
+_soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (_hard, _hard))  # a thousand connections are ours to hold
 
 
 class Slow(unittest.TestCase):
