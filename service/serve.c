@@ -55,7 +55,8 @@ const char serve_help[] =
     "Exit code: 0 ended by a signal, 1 could not start or failed, 2 usage.\n";
 
 struct serve {
-    char *config_path, *config_dir, *state_dir, *socket, *runtime_dir, *home;
+    char *config_path, *config_dir, *config_file, *state_dir, *socket, *runtime_dir;
+    char *home, *other_home;
     const char *listen; /* from the command line, or NULL */
     bool has_config;    /* --config was given: the file must exist */
     bool has_socket;
@@ -102,16 +103,28 @@ static char *default_socket(const char *state_dir)
     return join(state_dir, "api.sock");
 }
 
+/* "~" is $HOME, as for the agents; the home of the password database is guarded as well. */
+static void find_homes(struct serve *serve)
+{
+    const char *home = getenv("HOME");
+    serve->home = home != NULL && home[0] == '/' ? strdup(home) : gh_fs_home();
+    serve->other_home = gh_fs_home();
+    if (serve->home != NULL && serve->other_home != NULL &&
+        strcmp(serve->home, serve->other_home) == 0) {
+        free(gh_steal(&serve->other_home));
+    }
+}
+
 static enum gh_code find_places(struct serve *serve, struct gh_err *err)
 {
-    serve->home = gh_fs_home();
+    find_homes(serve);
+    serve->config_dir = gh_fs_xdg("XDG_CONFIG_HOME", ".config");
     if (serve->config_path == NULL) {
-        serve->config_dir = gh_fs_xdg("XDG_CONFIG_HOME", ".config");
         serve->config_path =
             serve->config_dir != NULL ? join(serve->config_dir, "config.yaml") : NULL;
     } else {
         /* A file named by hand may lie among a person's other files: it alone is ours. */
-        serve->config_dir = realpath(serve->config_path, NULL);
+        serve->config_file = realpath(serve->config_path, NULL);
     }
     if (serve->state_dir == NULL) {
         serve->state_dir = gh_fs_xdg("XDG_STATE_HOME", ".local/state");
@@ -194,7 +207,9 @@ static enum gh_code start_parts(struct serve *serve, struct gh_err *err)
         .scan = serve->scan,
         .pool = serve->pool,
         .home = serve->home,
+        .other_home = serve->other_home,
         .config_dir = serve->config_dir,
+        .config_file = serve->config_file,
         .state_dir = serve->state_dir,
         .runtime_dir = serve->runtime_dir,
         .version = GH_VERSION,
@@ -405,6 +420,8 @@ static void stop(struct serve *serve)
     free_words(serve->api.allowed_origins);
     free(serve->config_path);
     free(serve->config_dir);
+    free(serve->config_file);
+    free(serve->other_home);
     free(serve->state_dir);
     free(serve->socket);
     free(serve->runtime_dir);

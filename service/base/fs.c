@@ -49,15 +49,12 @@ enum gh_code gh_fs_private_dir(const char *path, int *ret_fd, struct gh_err *err
     return GH_OK;
 }
 
-enum gh_code gh_fs_read(int dir_fd, const char *name, size_t max, char **ret, size_t *ret_len,
-                        struct gh_err *err)
+enum gh_code gh_fs_read_fd(int fd, const char *name, size_t max, char **ret, size_t *ret_len,
+                           struct gh_err *err)
 {
-    gh_autoclose int fd =
-        openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     struct stat st;
-    if (fd < 0 || fstat(fd, &st) != 0) {
-        return gh_fail(err, errno == ENOENT ? GH_NOT_FOUND : GH_IO, "%s cannot be opened: %s.",
-                       name, strerror(errno));
+    if (fstat(fd, &st) != 0) {
+        return gh_fail(err, GH_IO, "%s cannot be read: %s.", name, strerror(errno));
     }
     if (!S_ISREG(st.st_mode)) {
         return gh_fail(err, GH_IO, "%s is not a regular file.", name);
@@ -72,7 +69,7 @@ enum gh_code gh_fs_read(int dir_fd, const char *name, size_t max, char **ret, si
     }
     size_t len = 0;
     while (len < cap) {
-        ssize_t n = read(fd, data + len, cap - len);
+        ssize_t n = pread(fd, data + len, cap - len, (off_t)len);
         if (n < 0 && errno == EINTR) {
             continue;
         }
@@ -91,6 +88,18 @@ enum gh_code gh_fs_read(int dir_fd, const char *name, size_t max, char **ret, si
     *ret = gh_steal(&data);
     *ret_len = len;
     return GH_OK;
+}
+
+enum gh_code gh_fs_read(int dir_fd, const char *name, size_t max, char **ret, size_t *ret_len,
+                        struct gh_err *err)
+{
+    gh_autoclose int fd =
+        openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) {
+        return gh_fail(err, errno == ENOENT ? GH_NOT_FOUND : GH_IO, "%s cannot be opened: %s.",
+                       name, strerror(errno));
+    }
+    return gh_fs_read_fd(fd, name, max, ret, ret_len, err);
 }
 
 bool gh_fs_write_all(int fd, const void *data, size_t len)

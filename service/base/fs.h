@@ -23,6 +23,10 @@ GH_MUST_USE enum gh_code gh_fs_private_dir(const char *path, int *ret_fd, struct
 GH_MUST_USE enum gh_code gh_fs_read(int dir_fd, const char *name, size_t max, char **ret,
                                     size_t *ret_len, struct gh_err *err);
 
+/* The same for an open file `fd` (borrowed), from its start; `name` is for messages. */
+GH_MUST_USE enum gh_code gh_fs_read_fd(int fd, const char *name, size_t max, char **ret,
+                                       size_t *ret_len, struct gh_err *err);
+
 /* Replace `name` in `dir_fd` atomically: a temporary file (0600, O_EXCL, O_NOFOLLOW) is written,
  * synced and renamed over it, then the directory is synced. Fails with GH_IO. */
 GH_MUST_USE enum gh_code gh_fs_replace(int dir_fd, const char *name, const void *data, size_t len,

@@ -1,6 +1,8 @@
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/auto.h"
 #include "base/fs.h"
@@ -104,7 +106,25 @@ struct change {
     const char *new;
     bool is_shown;    /* there is something to compare */
     bool old_differs; /* the request's idea of the old text is wrong */
+    bool is_linked;   /* the file has other names: what it holds may belong elsewhere */
 };
+
+/* Read the present content. A file with other names is not read: a hard link of a denied file would
+ * show it to the one who made the link. */
+static enum gh_code read_old(const char *path, struct change *ret)
+{
+    struct gh_err err;
+    struct stat st;
+    gh_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) {
+        return errno == ENOENT ? GH_NOT_FOUND : GH_IO;
+    }
+    if (fstat(fd, &st) != 0 || (S_ISREG(st.st_mode) && st.st_nlink > 1)) {
+        ret->is_linked = true;
+        return GH_IO;
+    }
+    return gh_fs_read_fd(fd, path, MAX_OLD_BYTES, &ret->old, &ret->old_len, &err);
+}
 
 /* Read what a write or delete would change. Links are already resolved; one that appears is
  * refused. */
@@ -115,9 +135,7 @@ static enum gh_code read_change(const struct call_part *part, const struct judge
     if (part->target.form != GATE_PATH || (!is_delete && part->new_text == NULL)) {
         return GH_OK;
     }
-    struct gh_err why;
-    enum gh_code code = gh_fs_read(AT_FDCWD, judged->facts.path.kernel, MAX_OLD_BYTES, &ret->old,
-                                   &ret->old_len, &why);
+    enum gh_code code = read_old(judged->facts.path.kernel, ret);
     bool is_readable = code == GH_OK;
     if (code == GH_NOT_FOUND) {
         ret->old = strdup("");
@@ -293,7 +311,9 @@ static const char *warning_of(const struct judged *judged, const struct change *
         if (judged->parts[i].warning[0] != '\0') {
             return judged->parts[i].warning;
         }
-        if (changes[i].old_differs) {
+        if (changes[i].is_linked) {
+            found = "hard_link";
+        } else if (changes[i].old_differs && found[0] == '\0') {
             found = "old_differs";
         }
     }

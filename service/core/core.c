@@ -99,6 +99,8 @@ static enum gh_code make_policy(const struct core *core, struct config *config, 
     }
     const struct gate_rules_input input = {
         .home = core->options.home,
+        .other_home = core->options.other_home,
+        .config_file = core->options.config_file,
         .xdg_config_home = getenv("XDG_CONFIG_HOME"),
         .xdg_state_home = getenv("XDG_STATE_HOME"),
         .git_config_global = getenv("GIT_CONFIG_GLOBAL"),
@@ -222,7 +224,9 @@ static void init_core(struct core *core, const struct core_options *options)
     unsigned char raw[8];
     core->options = *options;
     core->options.home = copy_or_null(options->home);
+    core->options.other_home = copy_or_null(options->other_home);
     core->options.config_dir = copy_or_null(options->config_dir);
+    core->options.config_file = copy_or_null(options->config_file);
     core->options.state_dir = copy_or_null(options->state_dir);
     core->options.runtime_dir = copy_or_null(options->runtime_dir);
     /* Recursive: a store that is closing reports an outcome on the caller's own thread. */
@@ -439,7 +443,9 @@ void core_free(struct core *core)
     }
     pthread_mutex_destroy(&core->lock);
     free((void *)core->options.home);
+    free((void *)core->options.other_home);
     free((void *)core->options.config_dir);
+    free((void *)core->options.config_file);
     free((void *)core->options.state_dir);
     free((void *)core->options.runtime_dir);
     free(core);

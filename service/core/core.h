@@ -32,7 +32,9 @@ struct core_options {
     const struct scan *scan; /* borrowed until core_free */
     struct gh_pool *pool;    /* borrowed until core_free */
     const char *home;        /* user's home folder or NULL; copied */
+    const char *other_home;  /* a second one to guard alike, or NULL; copied */
     const char *config_dir;  /* copied */
+    const char *config_file; /* a file named by hand, or NULL; copied */
     const char *state_dir;   /* copied */
     const char *runtime_dir; /* copied; or NULL */
     const char *version;     /* static */

@@ -25,6 +25,9 @@ static const struct {
     {"gate_configuration",
      "This file steers a coding agent or its gate. Changing it can switch the gate off."},
     {"runs_code_later", "This file runs code later: at a login, with a shell, or as a service."},
+    {"hard_link",
+     "The file has other names (hard links): the change reaches them too, and what it holds "
+     "now is not shown."},
     {"old_differs", "The agent's idea of the present content is not what the file holds. What is "
                     "shown is the file."},
 };

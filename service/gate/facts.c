@@ -78,6 +78,13 @@ static void judge_name(const struct gate_place *place, const char *name, struct 
     }
 }
 
+/* True for an existing file with more than one hard link. */
+static bool has_other_names(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 1;
+}
+
 /* One end in one reading. */
 static void judge_end(const struct gate_place *place, const struct gate_path *path, bool is_lexical,
                       struct gate_facts *facts, struct gate_case *one)
@@ -96,6 +103,9 @@ static void judge_end(const struct gate_place *place, const struct gate_path *pa
     bool is_inside = gate_path_within(names.main, place->working_dir);
     if (names.leaf != NULL && is_change(one->action)) {
         is_inside = is_inside && gate_path_within(names.leaf, place->working_dir);
+    }
+    if (one->action == GATE_WRITE && has_other_names(names.main)) {
+        is_inside = false; /* what is written is reached by a name that may lie anywhere */
     }
     one->is_inside = one->is_inside && is_inside;
 }

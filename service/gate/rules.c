@@ -329,6 +329,22 @@ static enum gh_code add_listed(struct gate_rules *rules, const char *text, size_
     return code;
 }
 
+/* What a second home has of the built-in list: spelled out, since entries are told apart by their
+ * text. */
+static enum gh_code add_other_home(struct gate_rules *rules, const char *home, struct gh_err *err)
+{
+    struct scope scope = {.source = RULE_BUILT_IN, .home = home, .flags = RULE_FOLDED};
+    for (size_t i = 0; i < sizeof built_ins / sizeof *built_ins; i++) {
+        if (built_ins[i].text[0] != '~') {
+            continue;
+        }
+        gh_auto(gh_buf_fini) struct gh_buf text = GH_BUF_INIT;
+        gh_buf_printf(&text, "%s%s", home, built_ins[i].text + 1);
+        GH_TRY(text.failed ? no_memory(err) : add_text(rules, gh_buf_str(&text), &scope, err));
+    }
+    return GH_OK;
+}
+
 static enum gh_code add_built_in(struct gate_rules *rules, const struct gate_rules_input *input,
                                  struct gh_err *err)
 {
@@ -338,9 +354,13 @@ static enum gh_code add_built_in(struct gate_rules *rules, const struct gate_rul
         scope.dir = built_ins[i].dir;
         GH_TRY(add_text(rules, built_ins[i].text, &scope, err));
     }
+    if (input->other_home != NULL) {
+        GH_TRY(add_other_home(rules, input->other_home, err));
+    }
     scope.flags = RULE_FOLDED;
     scope.dir = NULL;
-    const char *const own[] = {input->config_dir, input->state_dir, input->runtime_dir};
+    const char *const own[] = {input->config_dir, input->config_file, input->state_dir,
+                               input->runtime_dir};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         if (own[i] != NULL) {
             GH_TRY(add_text(rules, own[i], &scope, err));

@@ -16,10 +16,13 @@ struct gate_rules;
 
 struct gate_rules_input {
     const char *home;              /* the user's home folder, or NULL */
+    const char *other_home;        /* a second home that is guarded like the first (the password
+                                      database's, when $HOME is another), or NULL */
     const char *xdg_config_home;   /* $XDG_CONFIG_HOME or NULL; ignored unless absolute */
     const char *xdg_state_home;    /* $XDG_STATE_HOME or NULL */
     const char *git_config_global; /* $GIT_CONFIG_GLOBAL or NULL */
     const char *config_dir;        /* our configuration folder, absolute; always denied */
+    const char *config_file;       /* a configuration file named by hand, or NULL; always denied */
     const char *state_dir;         /* our state folder, wherever it lies; always denied */
     const char *runtime_dir;       /* the folder of our socket, or NULL; always denied */
     const char *const *entries;    /* configured deny_paths, NULL-ended; may be NULL */

@@ -209,6 +209,9 @@ enum gh_code rule_places_fill(struct gate_rules *rules, const struct gate_rules_
         rules->home = strdup(input->home);
         GH_TRY(rules->home != NULL ? fill_home(rules, input->home, err) : no_memory(err));
     }
+    if (input->other_home != NULL) {
+        GH_TRY(fill_home(rules, input->other_home, err));
+    }
     if (input->xdg_config_home != NULL && input->xdg_config_home[0] == '/') {
         GH_TRY(fill_config(rules, input->xdg_config_home, err));
     }

@@ -153,7 +153,12 @@ static void hand_over(struct http_exchange *x)
         gh_fail(&err, GH_TOO_LARGE, "the body may have %zu bytes", x->body_limit);
     } else if (x->body.failed) {
         gh_fail(&err, GH_NOMEM, "no memory for the body");
-    } else if (atomic_load(&server->stopping)) {
+    }
+    /* Counted before the last look at `stopping`: whoever stops sets that first and then waits for
+     * the count, so a handler never runs on what is being taken apart. */
+    x->counted = true;
+    atomic_fetch_add(&server->n_held, 1);
+    if (err.code == GH_OK && atomic_load(&server->stopping)) {
         x->closing = true;
         gh_fail(&err, GH_STOPPING, "the service is shutting down");
     }
@@ -161,8 +166,6 @@ static void hand_over(struct http_exchange *x)
         http_problem(x, &err, NULL);
         return;
     }
-    x->counted = true;
-    atomic_fetch_add(&server->n_held, 1);
     server->options.handler(x, server->options.cookie);
 }
 
