@@ -234,6 +234,17 @@ static enum gh_code copy_places(struct rule_places *to, const struct rule_places
     return GH_OK;
 }
 
+/* Dotfiles become links while the service runs: where they lead is looked at for each session. */
+static enum gh_code guard_again(struct rule_places *to, const struct rule_places *from,
+                                struct gh_err *err)
+{
+    for (size_t i = 0; i < from->n; i++) {
+        const struct later name = {from->at[i].path, from->at[i].reason};
+        GH_TRY(guard(to, "", &name, err));
+    }
+    return GH_OK;
+}
+
 enum gh_code rule_places_copy(struct gate_rules *rules, const struct gate_rules *from,
                               struct gh_err *err)
 {
@@ -241,8 +252,8 @@ enum gh_code rule_places_copy(struct gate_rules *rules, const struct gate_rules 
         rules->home = strdup(from->home);
         GH_TRY(rules->home != NULL ? GH_OK : no_memory(err));
     }
-    GH_TRY(copy_places(&rules->git, &from->git, err));
-    GH_TRY(copy_places(&rules->later, &from->later, err));
+    GH_TRY(guard_again(&rules->git, &from->git, err));
+    GH_TRY(guard_again(&rules->later, &from->later, err));
     return copy_places(&rules->agent, &from->agent, err);
 }
 

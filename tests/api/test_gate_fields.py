@@ -384,7 +384,7 @@ class Reload(unittest.TestCase):
             self.assertTrue(any(entry in (e, "**/" + e) for e in rows), (entry, rows))
         self.assertEqual(rows["/Usrs/me/.ssh"]["resolved"], "/Usrs/me/.ssh")
         self.assertTrue(rows["/Usrs/me/.ssh"]["note"])
-        self.assertEqual(rows["~/.ssh"]["resolved"], os.path.realpath(HOME) + "/.ssh")
+        self.assertEqual(rows["~/.ssh"]["resolved"], service.home + "/.ssh")
         for bad in ("", "..", "./.env", "a/b", "/x/*/y", "a/../b"):
             lines = f"permissions:\n  deny_paths:\n    - /ok\n    - {bad!r}\n"
             one = Service(config=lines)
