@@ -226,6 +226,24 @@ class Lists(WithService):
                     reply = self.service.call("GET", f"{path}{mark}cursor={value}", token="approver")
                     self.assertEqual(reply.status, 400, reply)
 
+    def test_ended_sessions_are_kept(self):
+        """contract 3: ended sessions stay in the list over a restart, and when there are many."""
+        with gh.Service() as service:
+            sessions = [service.session(title=str(i)) for i in range(4)]
+            for session in sessions[:3]:
+                service.call("DELETE", "/v1/sessions/" + session)
+            for _ in range(2):
+                for query, ids in (("?state=ended", sessions[:3]), ("?state=active", sessions[3:]), ("", sessions),
+                                   ("?state=ended&limit=3", sessions[:3])):
+                    page = service.call("GET", "/v1/sessions" + query).json
+                    self.assertEqual(([s["id"] for s in page["items"]], page["next_cursor"]), (ids, None), query)
+                first = service.call("GET", "/v1/sessions?limit=2").json
+                self.assertEqual([s["state"] for s in first["items"]], ["ended", "ended"])
+                rest = service.call("GET", "/v1/sessions?limit=2&cursor=" + first["next_cursor"]).json
+                self.assertEqual([s["id"] for s in rest["items"]], sessions[2:])
+                self.assertEqual(service.stop(), 0)
+                service.start()
+
     def test_agents_see_their_own(self):
         """contract 2: an agent's pages are full of its own, not full of holes."""
         token = self.service.add_token("lister", "agent")
