@@ -58,6 +58,11 @@ static enum MHD_Result queue(struct http_exchange *x)
     if (x->response == NULL) {
         return MHD_NO;
     }
+    if (x->needs_fixed) {
+        /* Here, on the connection's own thread: many replies are made by one thread of the store.
+         */
+        http_reply_fixed(x->response, x->given);
+    }
     enum MHD_Result done = MHD_queue_response(x->mhd, x->status, x->response);
     MHD_destroy_response(x->response);
     x->response = NULL;

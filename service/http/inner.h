@@ -91,16 +91,18 @@ struct http_exchange {
     uint16_t status;
     uint16_t target_len; /* bytes of the target as sent */
     uint16_t n_params;
-    uint8_t method;  /* enum http_method */
-    uint8_t stage;   /* enum exchange_stage */
-    uint8_t refused; /* enum gh_code of the target, told when the head is judged */
-    bool has_body;   /* the head announces one */
-    bool overflow;   /* the body is larger than its limit; `announced` counts it */
-    bool counted;    /* handed to the handler: counts as held until the reply */
-    bool closing;    /* the connection is closed after this reply */
-    bool watched;    /* has a slot in the watch table; watch.lock */
-    char trace[33];  /* "" until asked for */
-    char text[];     /* decoded path, then name and value of each parameter, NUL-ended each */
+    uint8_t method;   /* enum http_method */
+    uint8_t stage;    /* enum exchange_stage */
+    uint8_t refused;  /* enum gh_code of the target, told when the head is judged */
+    bool has_body;    /* the head announces one */
+    bool overflow;    /* the body is larger than its limit; `announced` counts it */
+    bool counted;     /* handed to the handler: counts as held until the reply */
+    bool closing;     /* the connection is closed after this reply */
+    uint8_t given;    /* fixed headers of the reply that the caller gave or that do not belong */
+    bool needs_fixed; /* the others are added where the reply is sent, not where it was made */
+    bool watched;     /* has a slot in the watch table; watch.lock */
+    char trace[33];   /* "" until asked for */
+    char text[];      /* decoded path, then name and value of each parameter, NUL-ended each */
 };
 
 struct watch_slot {
@@ -247,6 +249,9 @@ void http_exchange_unref(struct http_exchange *x);
 /* Hand `response` (taken; NULL closes the connection) to the library, on its thread or by a resume.
  */
 void http_reply_publish(struct http_exchange *x, int status, struct MHD_Response *response);
+
+/* Add the fixed headers whose bits are not in `given`. */
+void http_reply_fixed(struct MHD_Response *response, unsigned given);
 
 /* Add the headers that every reply carries, and the caller's. */
 void http_reply_headers(struct MHD_Response *response, int status,

@@ -34,8 +34,9 @@ static unsigned fixed_bit(const char *name)
     return 0;
 }
 
-void http_reply_headers(struct MHD_Response *response, int status,
-                        const struct http_header *headers, size_t n_headers)
+/* Add the caller's headers. Returns the bits of the fixed ones that are not to be added. */
+static unsigned add_given(struct MHD_Response *response, int status,
+                          const struct http_header *headers, size_t n_headers)
 {
     unsigned given = status == 204 || status == 304 ? FIXED_TYPE : 0;
     for (size_t i = 0; i < n_headers; i++) {
@@ -43,11 +44,22 @@ void http_reply_headers(struct MHD_Response *response, int status,
         /* The library refuses CR and LF, so no value can start another header. */
         (void)MHD_add_response_header(response, headers[i].name, headers[i].value);
     }
+    return given;
+}
+
+void http_reply_fixed(struct MHD_Response *response, unsigned given)
+{
     for (size_t i = 0; i < N_FIXED; i++) {
         if ((given & 1u << i) == 0) {
             (void)MHD_add_response_header(response, fixed[i].name, fixed[i].value);
         }
     }
+}
+
+void http_reply_headers(struct MHD_Response *response, int status,
+                        const struct http_header *headers, size_t n_headers)
+{
+    http_reply_fixed(response, add_given(response, status, headers, n_headers));
 }
 
 void http_reply_resume(struct http_server *server, struct MHD_Connection *mhd)
@@ -193,7 +205,8 @@ static void reply(struct http_exchange *x, int status, struct gh_buf *body,
         response = make_response(body);
     }
     if (response != NULL) {
-        http_reply_headers(response, status, headers, n_headers);
+        x->given = (uint8_t)add_given(response, status, headers, n_headers);
+        x->needs_fixed = true;
     }
     if (body != NULL) {
         gh_buf_fini(body);
