@@ -245,6 +245,16 @@ static void fill_api(struct serve *serve)
     api->started_ms = gh_clock_wall_ms();
 }
 
+/* The first request may ask for it: it is known before. */
+static void take_address(const char *address, void *cookie)
+{
+    struct api *api = cookie;
+    if (address != NULL) {
+        snprintf(api->listen, sizeof api->listen, "%s", address);
+        api->port = (uint16_t)strtoul(strrchr(address, ':') + 1, NULL, 10);
+    }
+}
+
 /* A socket of a service that is just ending is gone in a moment; ours is the only state folder. */
 static enum gh_code start_http(struct serve *serve, struct gh_err *err)
 {
@@ -255,6 +265,7 @@ static enum gh_code start_http(struct serve *serve, struct gh_err *err)
         .unix_path = serve->socket,
         .head = api_head,
         .handler = api_handle,
+        .bound = take_address,
         .cookie = &serve->api,
         .body_limit = serve->api.body_limit,
     };
@@ -264,14 +275,7 @@ static enum gh_code start_http(struct serve *serve, struct gh_err *err)
         nanosleep(&nap, NULL);
         code = http_server_start(&options, &serve->http, err);
     }
-    GH_TRY(code);
-    const char *address = http_server_address(serve->http);
-    if (address != NULL) {
-        const char *colon = strrchr(address, ':');
-        snprintf(serve->api.listen, sizeof serve->api.listen, "%s", address);
-        serve->api.port = (uint16_t)strtoul(colon + 1, NULL, 10);
-    }
-    return GH_OK;
+    return code;
 }
 
 /* ---- telling the world ---- */
@@ -385,7 +389,7 @@ static void wait_for_end(struct serve *serve, int signal_fd)
 static void wait_until_answered(const struct serve *serve)
 {
     const struct timespec nap = {0, 5000000};
-    for (int waited_ms = 0; waited_ms < STOP_GRACE_MS && http_server_held(serve->http) > 0;
+    for (int waited_ms = 0; waited_ms < STOP_GRACE_MS && http_server_busy(serve->http);
          waited_ms += 5) {
         nanosleep(&nap, NULL);
     }
@@ -505,6 +509,7 @@ int serve_main(int argc, char **argv)
     struct gh_err err;
     if (!parse_args(&serve, argc, argv)) {
         fputs(serve_help, stderr);
+        stop(&serve);
         return 2;
     }
     umask(077);

@@ -85,23 +85,35 @@ static enum MHD_Result deliver(struct http_exchange *x)
     return MHD_YES; /* `x` may be gone */
 }
 
+/* What the owner of the server says to the head. Counted before the look at `stopping`: whoever
+ * stops sets that first and then waits for the count, so nothing is asked of what is being taken
+ * apart. */
+static enum gh_code ask_owner(struct http_exchange *x, struct gh_err *err)
+{
+    struct http_server *server = x->conn->server;
+    const struct http_options *options = &server->options;
+    enum gh_code code = GH_OK;
+    atomic_fetch_add(&server->n_running, 1);
+    if (atomic_load(&server->stopping)) {
+        code = gh_fail(err, GH_STOPPING, "the service is shutting down");
+    } else if (options->head != NULL) {
+        code = options->head(x, options->cookie, &x->body_limit, err);
+    }
+    atomic_fetch_sub(&server->n_running, 1);
+    return code;
+}
+
 /* Everything that can be refused before the body is read. */
 static enum gh_code judge(struct http_exchange *x, const char *version, struct gh_err *err)
 {
     struct http_server *server = x->conn->server;
-    const struct http_options *options = &server->options;
     GH_TRY(http_head_check(x, version, err));
-    if (atomic_load(&server->stopping)) {
-        return gh_fail(err, GH_STOPPING, "the service is shutting down");
-    }
     /* Held requests must never take the places in which others are answered. */
     if (atomic_load(&server->n_held) > server->limit / 8 * 7) {
         return gh_fail(err, GH_BUSY, "too many requests are waiting for an answer");
     }
-    x->body_limit = options->body_limit;
-    if (options->head != NULL) {
-        GH_TRY(options->head(x, options->cookie, &x->body_limit, err));
-    }
+    x->body_limit = server->options.body_limit;
+    GH_TRY(ask_owner(x, err));
     if (x->announced > x->body_limit) {
         return gh_fail(err, GH_TOO_LARGE, "the body may have %zu bytes", x->body_limit);
     }
@@ -159,19 +171,21 @@ static void hand_over(struct http_exchange *x)
     } else if (x->body.failed) {
         gh_fail(&err, GH_NOMEM, "no memory for the body");
     }
-    /* Counted before the last look at `stopping`: whoever stops sets that first and then waits for
-     * the count, so a handler never runs on what is being taken apart. */
+    /* Counted before the last look at `stopping`, as in ask_owner; the thread by itself, for it may
+     * still be inside the handler when another one has replied. */
     x->counted = true;
     atomic_fetch_add(&server->n_held, 1);
+    atomic_fetch_add(&server->n_running, 1);
     if (err.code == GH_OK && atomic_load(&server->stopping)) {
         x->closing = true;
         gh_fail(&err, GH_STOPPING, "the service is shutting down");
     }
     if (err.code != GH_OK) {
         http_problem(x, &err, NULL);
-        return;
+    } else {
+        server->options.handler(x, server->options.cookie);
     }
-    server->options.handler(x, server->options.cookie);
+    atomic_fetch_sub(&server->n_running, 1);
 }
 
 enum MHD_Result http_exchange_step(void *cls, struct MHD_Connection *mhd, const char *url,

@@ -65,6 +65,9 @@ typedef enum gh_code http_head_fn(struct http_exchange *x, void *cookie, size_t 
  * and of two replies the second is dropped. */
 typedef void http_gone_fn(struct http_exchange *x, void *cookie);
 
+/* Told the bound TCP address (NULL without TCP) before the first request is taken. */
+typedef void http_bound_fn(const char *address, void *cookie);
+
 struct http_options {
     const char *tcp_host;       /* literal address: "127.0.0.1", "::1", ...; NULL: no TCP */
     uint16_t tcp_port;          /* 0 picks a free one */
@@ -72,7 +75,8 @@ struct http_options {
     const char *unix_path;      /* NULL: no unix socket; made 0600, a dead one is replaced */
     http_head_fn *head;         /* may be NULL */
     http_handler_fn *handler;   /* never NULL */
-    void *cookie;               /* for both; borrowed until http_server_free */
+    http_bound_fn *bound;       /* may be NULL */
+    void *cookie;               /* for all of them; borrowed until http_server_free */
     size_t body_limit;          /* bytes, when `head` sets nothing else */
     unsigned n_threads;         /* threads per TCP listener; 0: 4 */
     unsigned max_connections;   /* per listener; 0: sized from RLIMIT_NOFILE */
@@ -94,6 +98,10 @@ void http_server_quiesce(struct http_server *server);
 
 /* Number of exchanges that have been handed to the handler and have no reply yet. */
 size_t http_server_held(const struct http_server *server);
+
+/* True while something is held, or a thread of the server is inside `head` or `handler`. Once false
+ * after http_server_quiesce it stays so: what they use can be taken apart. */
+bool http_server_busy(const struct http_server *server);
 
 /* End all streams, wait (at most `grace_ms`) until replies are written, stop, free. NULL is fine.
  * Every exchange must have its reply. */

@@ -157,6 +157,7 @@ struct http_server {
     atomic_size_t n_conns;
     atomic_size_t n_incomplete; /* connections whose request is not complete */
     atomic_size_t n_held;       /* exchanges with the handler, without a reply */
+    atomic_size_t n_running;    /* threads inside `head` or `handler` */
     atomic_size_t n_unwritten;  /* replies the library has not finished */
     atomic_size_t n_callers;    /* threads inside a resume */
     atomic_bool stopping;

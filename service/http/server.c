@@ -157,6 +157,9 @@ static enum gh_code start(struct http_server *server, const struct http_options 
                           struct gh_err *err)
 {
     GH_TRY(http_listen_open(server, options, err));
+    if (options->bound != NULL) {
+        options->bound(http_server_address(server), options->cookie);
+    }
     GH_TRY(http_watch_start(server, err));
     return start_daemons(server, err);
 }
@@ -211,9 +214,14 @@ size_t http_server_held(const struct http_server *server)
     return atomic_load(&server->n_held);
 }
 
+bool http_server_busy(const struct http_server *server)
+{
+    return atomic_load(&server->n_held) > 0 || atomic_load(&server->n_running) > 0;
+}
+
 static bool is_quiet(const struct http_server *server)
 {
-    return atomic_load(&server->n_held) == 0 && atomic_load(&server->n_unwritten) == 0 &&
+    return !http_server_busy(server) && atomic_load(&server->n_unwritten) == 0 &&
            atomic_load(&server->n_callers) == 0;
 }
 

@@ -78,12 +78,12 @@ class Clients(Case):
                 self.assertIn("nobody answered", out)
 
     def test_at_once(self):
-        """B089: what a rule decides is answered at once: a seed allows, an invisible program is denied."""
+        """B089: what a rule decides is answered at once: a seed allows, an invisible program is refused."""
         for name, command in self.each():
             with self.subTest(client=name):
                 self.assertEqual(self.start(command, "true", "x y", "$z").wait(60), 0)
                 self.assertEqual(self.s.pending(), [])
-                self.assertEqual(self.start(command, "\u200b").wait(60), 3)
+                self.assertEqual(self.start(command, "\u200b").wait(60), 1)
 
     def test_refused(self):
         """B089: no service, no token or a folder that may not be a session's: not 0, and a word why."""
