@@ -133,7 +133,10 @@ void cli_probe_config(struct cli_doctor *doctor)
 /* Everything the service compiles its rules from. */
 static enum gh_code compile(struct cli_doctor *doctor, struct gate_rules **ret, struct gh_err *err)
 {
-    gh_autofree char *home = gh_fs_home();
+    gh_autofree char *own_home = gh_fs_home();
+    const char *env_home = getenv("HOME");
+    const char *home = env_home != NULL && env_home[0] == '/' ? env_home : own_home;
+    bool is_one = home == NULL || own_home == NULL || strcmp(home, own_home) == 0;
     gh_autofree char *config_dir = gh_fs_xdg("XDG_CONFIG_HOME", ".config");
     gh_autofree char *runtime_dir = NULL;
     const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -147,6 +150,7 @@ static enum gh_code compile(struct cli_doctor *doctor, struct gate_rules **ret, 
     }
     const struct gate_rules_input input = {
         .home = home,
+        .other_home = is_one ? NULL : own_home,
         .xdg_config_home = getenv("XDG_CONFIG_HOME"),
         .xdg_state_home = getenv("XDG_STATE_HOME"),
         .git_config_global = getenv("GIT_CONFIG_GLOBAL"),
