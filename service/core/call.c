@@ -256,6 +256,11 @@ enum gh_code call_parse(const char *data, size_t len, struct call **ret, struct 
     GH_TRY(gh_json_only(call->body, "", names, err));
     GH_TRY(parse_rest(call, err));
     GH_TRY(parse_what(call, err));
+    const struct call_part *first = &call->parts[0];
+    call->has_new = call->n_parts == 1 && first->action == GATE_WRITE && first->new_text != NULL;
+    if (call->has_new) {
+        gh_id_sha256(first->new_text, strlen(first->new_text), call->new_sha);
+    }
     *ret = gh_steal(&call);
     return GH_OK;
 }

@@ -7,6 +7,7 @@
 #define GH_CORE_CALL_H
 
 #include "base/buf.h"
+#include "base/id.h"
 #include "base/json.h"
 #include "gate/facts.h"
 
@@ -27,10 +28,12 @@ struct call {
     const char *tool;
     struct call_part *parts; /* owned; n_parts of them */
     size_t n_parts;
-    const char *preview;            /* or NULL */
-    const char *narration;          /* or NULL */
-    const char *response_id;        /* or NULL */
-    const struct json_t *arguments; /* or NULL; borrowed */
+    const char *preview;              /* or NULL */
+    const char *narration;            /* or NULL */
+    const char *response_id;          /* or NULL */
+    const struct json_t *arguments;   /* or NULL; borrowed */
+    unsigned char new_sha[GH_SHA256]; /* of the new text of a single write; valid when has_new */
+    bool has_new;
     bool is_plan_call;
     bool is_detached;
     bool wants_ticket;   /* on_deadline: ticket */

@@ -50,10 +50,9 @@ void outcome_expect_locked(struct session *session, const char *id, const struct
     if (call->response_id != NULL) {
         recent->response_id = strdup(call->response_id);
     }
-    const struct call_part *part = &call->parts[0];
-    if (call->n_parts == 1 && part->action == GATE_WRITE && part->new_text != NULL) {
+    if (call->has_new) {
         recent->path = strdup(judged->parts[0].facts.path.kernel);
-        gh_id_sha256(part->new_text, strlen(part->new_text), recent->new_sha);
+        memcpy(recent->new_sha, call->new_sha, GH_SHA256);
         recent->has_new = recent->path != NULL;
     }
 }
