@@ -1,8 +1,8 @@
 """Includes point to the own folder or to a lower layer; each library has one home."""
 import re
 
-LAYER = {"base": 0, "config": 1, "text": 1, "scan": 1, "store": 1, "http": 1, "auth": 2, "gate": 2,
-         "core": 3, "api": 4, "cli": 4}
+LAYER = {"base": 0, "config": 1, "text": 1, "scan": 1, "store": 1, "http": 1, "run": 1, "auth": 2,
+         "gate": 2, "core": 3, "api": 4, "cli": 4}
 
 # Header (a prefix) -> where it may be included. Tests may include any.
 HOMES = {
@@ -36,6 +36,8 @@ def refuse_project(tree, name, header):
         return None
     if name.startswith("confine/"):
         return None if tree.exists(f"confine/{header}") else "confine/ stands alone"
+    if header == "spec.h" and tree.exists("confine/spec.h"):
+        return None if name.startswith("service/run/") else "only service/run/ uses the confiner"
     if not tree.exists(f"service/{header}"):
         return "there is no such header below service/"
     mine, theirs = own_module(name), header.split("/")[0]
@@ -82,6 +84,8 @@ GOOD = {
     "service/core/core.h": "#include \"store/store.h\"\n#include \"http/http.h\"\n",
     "service/main.c": "#include \"core/core.h\"\n",
     "confine/a.h": "",
+    "confine/spec.h": "",
+    "service/run/a.c": "#include \"spec.h\"\n",
     "confine/a.c": "#include \"a.h\"\n#include <seccomp.h>\n",
 }
 BAD = [
@@ -90,6 +94,7 @@ BAD = [
     ("a header that is not there", {"service/core/a.c": '#include "core/none.h"\n'}, "no such header"),
     ("a module without a layer", {"service/new/a.c": '#include "base/err.h"\n'}, "has no layer"),
     ("confine uses the service", {"confine/b.c": '#include "base/err.h"\n'}, "stands alone"),
+    ("the confiner outside run", {"service/core/a.c": '#include "spec.h"\n'}, "only service/run/"),
     ("SQL outside the store", {"service/core/a.c": "#  include <sqlite3.h>\n"}, "its place"),
     ("jansson outside json.c", {"service/base/a.c": "#include <jansson.h>\n"}, "its place"),
     ("libunistring elsewhere", {"service/gate/a.c": "#include <unictype.h>\n"}, "its place"),
