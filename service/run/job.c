@@ -40,11 +40,12 @@ void run_job_drain(struct run_job *job, enum job_fd kind, bool is_last)
             return;
         }
         pthread_mutex_lock(&run->lock);
+        uint64_t offset = job->tail[kind].total;
         run_ring_put(&job->tail[kind], run->chunk, (size_t)n);
         pthread_mutex_unlock(&run->lock);
         if (job->on_data != NULL) {
             job->on_data(kind == JOB_STDOUT ? RUN_STDOUT : RUN_STDERR, run->chunk, (size_t)n,
-                         job->cookie);
+                         offset, job->cookie);
         }
     }
     if (is_last) {

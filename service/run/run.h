@@ -72,8 +72,9 @@ struct run_name {
     bool built_in; /* as confine_name: public PEM content and package folders are exempt */
 };
 
-/* A piece of output; `data` is borrowed for the call. */
-typedef void run_data_fn(enum run_stream stream, const char *data, size_t len, void *cookie);
+/* A piece of output, `offset` bytes from the stream's start; `data` is borrowed for the call. */
+typedef void run_data_fn(enum run_stream stream, const char *data, size_t len, uint64_t offset,
+                         void *cookie);
 
 /* The command and all it started are gone; called once, after the last on_data. The job is the
  * caller's again. */

@@ -22,11 +22,13 @@ struct heard {
 static char folder[] = "/tmp/gh-run-XXXXXX";
 static struct run *run;
 
-static void on_data(enum run_stream stream, const char *data, size_t len, void *cookie)
+static void on_data(enum run_stream stream, const char *data, size_t len, uint64_t offset,
+                    void *cookie)
 {
     struct heard *heard = cookie;
     (void)data;
     pthread_mutex_lock(&heard->lock);
+    ck_assert_uint_eq(offset, heard->n_data[stream]);
     heard->n_data[stream] += len;
     pthread_cond_broadcast(&heard->changed);
     pthread_mutex_unlock(&heard->lock);
@@ -369,7 +371,8 @@ END_TEST
 int main(void)
 {
     if (strstr(TEST_SANITIZE, "thread") != NULL) {
-        puts("skipped: the keeper shares this process's memory, which this sanitizer cannot follow");
+        puts(
+            "skipped: the keeper shares this process's memory, which this sanitizer cannot follow");
         return EXIT_SUCCESS;
     }
     Suite *suite = suite_create("run");
