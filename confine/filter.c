@@ -120,6 +120,10 @@ static int deny_calls(scmp_filter_ctx ctx, unsigned wish)
         bad |= seccomp_rule_add(ctx, REFUSE, SCMP_SYS(setsid), 0);
         bad |= seccomp_rule_add(ctx, REFUSE, SCMP_SYS(setpgid), 0);
     }
+    if ((wish & FILTER_PLAIN) != 0) {
+        bad |= seccomp_rule_add(ctx, REFUSE, SCMP_SYS(prlimit64), 1, SCMP_A0(SCMP_CMP_NE, 0));
+        bad |= seccomp_rule_add(ctx, REFUSE, SCMP_SYS(setpriority), 1, SCMP_A1(SCMP_CMP_NE, 0));
+    }
     /* its flags sit in memory a filter cannot read; libraries fall back to clone */
     bad |= seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
     for (size_t i = 0; i < sizeof namespaces / sizeof *namespaces; i++) {

@@ -13,7 +13,8 @@ enum {
     FILTER_PTRACE = 4, /* ptrace is open: Landlock keeps it to the own domain */
     FILTER_NO_IP = 8,  /* no IP and no netlink sockets */
     FILTER_TCP = 16,   /* of IP sockets only streams */
-    FILTER_N = 32,
+    FILTER_PLAIN = 32, /* no PID namespace: limits and priorities of others could be set */
+    FILTER_N = 64,
 };
 
 /* Compile (program->filter is to be freed). Takes about half a millisecond. Fails with

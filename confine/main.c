@@ -134,24 +134,7 @@ int main(int argc, char **argv)
         enum confine_code code = order_read(&order, argv[2], time(NULL), &err);
         return code == CONFINE_OK ? run(&order) : (complain(&err), EXIT_REFUSED);
     }
-    int i = 1;
-    for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], "--explain") == 0) {
-            order.explain = true;
-        } else if (strncmp(argv[i], "--", 2) != 0 || i + 1 >= argc ||
-                   !order_set(&order, argv[i] + 2, argv[i + 1])) {
-            return usage();
-        } else {
-            i++;
-        }
-    }
-    for (i++; i < argc; i++) {
-        order_set(&order, "arg", argv[i]);
-    }
-    if (order.argv.n == 0 && order.explain) {
-        order_set(&order, "arg", "true");
-    }
-    if (order.argv.n == 0) {
+    if (!order_parse(&order, argv + 1)) {
         return usage();
     }
     order_seal(&order);

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { MOST = 1024 }; /* patterns: braces multiply */
+enum { MOST = 4096 }; /* expansions: braces multiply */
 
 /* The place behind the class at `at` ("[...]"), or NULL when it does not end. */
 static const char *class_end(const char *at)
@@ -123,7 +123,7 @@ static void expand(struct names *names, const char *glob, bool built_in)
 {
     const char *open = strchr(glob, '{');
     const char *close = open == NULL ? NULL : closing_brace(open);
-    if (names->n >= MOST) {
+    if (++names->n_tried > MOST) {
         return;
     }
     if (close == NULL) {

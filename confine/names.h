@@ -11,7 +11,7 @@ struct names_one {
 
 struct names {
     struct names_one *all;
-    size_t n, room;
+    size_t n, room, n_tried;
 };
 
 /* Expand the braces of each pattern; an empty one, one with '/', or one with an open bracket is

@@ -221,6 +221,28 @@ bool order_set(struct order *order, const char *key, const char *value)
     return set_list(order, key, value) || set_switch(order, key, value);
 }
 
+bool order_parse(struct order *order, char *const *words)
+{
+    for (; *words != NULL && strcmp(*words, "--") != 0; words++) {
+        if (strcmp(*words, "--explain") == 0) {
+            order->explain = true;
+            continue;
+        }
+        if (strncmp(*words, "--", 2) != 0 || words[1] == NULL ||
+            !order_set(order, *words + 2, words[1])) {
+            return false;
+        }
+        words++;
+    }
+    while (*words != NULL && *++words != NULL) {
+        util_strs_take(&order->argv, util_dup(*words));
+    }
+    if (order->argv.n == 0 && order->explain) {
+        util_strs_take(&order->argv, util_dup("true"));
+    }
+    return order->argv.n > 0;
+}
+
 void order_seal(struct order *order)
 {
     struct confine_spec *spec = &order->spec;

@@ -33,6 +33,9 @@ void order_fini(struct order *order);
 /* One setting; false when key or value is unknown. */
 bool order_set(struct order *order, const char *key, const char *value);
 
+/* "--KEY VALUE", "--explain", then "--" and the command, NULL-terminated. False: not understood. */
+bool order_parse(struct order *order, char *const *words);
+
 /* Point the spec at the lists. */
 void order_seal(struct order *order);
 

@@ -101,6 +101,22 @@ static int compare_trees(const void *a, const void *b)
     return strcmp((*x)->path, (*y)->path);
 }
 
+/* A link, unless something is or leads there already. Steps are taken while the old root is still
+ * the root, so none may lead through a link made by another. */
+static void add_alias(struct place *place, const struct place_wish *wish, const char *path,
+                      const char *target)
+{
+    confine_autofree char *real = util_resolve_parent(path);
+    bool taken = strcmp(real, path) != 0 || trees_of(wish->trees, path) != NULL ||
+                 (wish->home != NULL && util_below(wish->home, path));
+    for (size_t i = 0; i < wish->trees->n; i++) {
+        taken |= util_below(wish->trees->all[i].path, path);
+    }
+    if (!taken) {
+        add_link(place, path + 1, target);
+    }
+}
+
 /* Outer trees first. */
 static void add_trees(struct place *place, const struct place_wish *wish)
 {
@@ -117,10 +133,9 @@ static void add_trees(struct place *place, const struct place_wish *wish)
         }
     }
     for (size_t i = 0; i < trees->n_links; i++) {
-        if (trees_of(trees, trees->links[i].path) == NULL) {
-            add_link(place, trees->links[i].path + 1, trees->links[i].target);
-        }
+        add_alias(place, wish, trees->links[i].path, trees->links[i].target);
     }
+    add_alias(place, wish, "/var/tmp", "/tmp");
 }
 
 static void add_skeleton(struct place *place, const struct place_wish *wish)
@@ -129,7 +144,7 @@ static void add_skeleton(struct place *place, const struct place_wish *wish)
     static const char *const links[][2] = {
         {"dev/fd", "/proc/self/fd"},       {"dev/stdin", "/proc/self/fd/0"},
         {"dev/stdout", "/proc/self/fd/1"}, {"dev/stderr", "/proc/self/fd/2"},
-        {"dev/ptmx", "pts/ptmx"},          {"var/tmp", "/tmp"},
+        {"dev/ptmx", "pts/ptmx"},
     };
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         add(place, PLACE_FOLDER, NULL, util_dup(folders[i]));

@@ -236,6 +236,7 @@ static unsigned filter_wish(const struct confine_plan *plan)
     return (may(plan->unix_sockets, plan->namespaces) ? FILTER_UNIX : 0u) |
            (may(plan->leave, plan->namespaces) ? FILTER_LEAVE : 0u) |
            (plan->ptrace && landlock ? FILTER_PTRACE : 0u) |
+           (plan->namespaces ? 0u : FILTER_PLAIN) |
            (plan->network == CONFINE_NET_NONE ? FILTER_NO_IP : 0u) |
            (plan->network == CONFINE_NET_TCP ? FILTER_TCP : 0u);
 }
@@ -275,6 +276,10 @@ static void fill_report(struct confine_plan *plan)
                      : plan->namespaces    ? CONFINE_DENY_MASKED
                      : r->landlock_abi > 0 ? CONFINE_DENY_CARVED
                                            : CONFINE_DENY_NONE;
+    if (r->deny_method == CONFINE_DENY_CARVED) {
+        report_lose(r,
+                    "carved: names in denied folders can be listed, and entries made beside them");
+    }
     r->enforcement = r->landlock_abi == 0 ? CONFINE_UNENFORCED
                      : r->n_lost > 0      ? CONFINE_PARTIAL
                                           : CONFINE_FULL;
@@ -371,7 +376,7 @@ static void copy_settings(struct confine_plan *plan, const struct confine_spec *
     plan->cwd = util_resolve(spec->cwd);
     struct passwd *user = spec->home == NULL ? getpwuid(geteuid()) : NULL;
     const char *home = spec->home != NULL ? spec->home : user != NULL ? user->pw_dir : NULL;
-    plan->home = home == NULL || home[0] != '/' ? NULL : util_dup(home);
+    plan->home = home == NULL ? NULL : util_resolve(home);
     if (spec->namespaces == CONFINE_NS_AUTO && !plan->namespaces) {
         report_lose(&plan->report, "namespaces: this kernel or its settings refuse them");
     }

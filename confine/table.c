@@ -119,7 +119,7 @@ void table_deny(struct trees *trees, const char *home)
         }
     }
     for (size_t i = 0; i < COUNT(secrets); i++) {
-        if (access(secrets[i], F_OK) == 0) {
+        if (access(secrets[i], R_OK) == 0) { /* else its mode closes it already */
             trees_deny(trees, secrets[i], "the system's secrets");
         }
     }
