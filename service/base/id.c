@@ -96,6 +96,13 @@ void gh_id_hex(const unsigned char digest[GH_SHA256], char out[GH_HEX])
     sodium_bin2hex(out, GH_HEX, digest, GH_SHA256);
 }
 
+bool gh_id_unhex(const char *hex, unsigned char out[GH_SHA256])
+{
+    size_t n = 0;
+    return hex != NULL && strlen(hex) == GH_HEX - 1 &&
+           sodium_hex2bin(out, GH_SHA256, hex, GH_HEX - 1, NULL, &n, NULL) == 0 && n == GH_SHA256;
+}
+
 bool gh_id_equal(const void *a, const void *b, size_t len)
 {
     return sodium_memcmp(a, b, len) == 0;

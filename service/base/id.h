@@ -40,6 +40,9 @@ bool gh_id_sha256_fd(int fd, size_t max, unsigned char out[GH_SHA256]);
 /* Lower-case hex. */
 void gh_id_hex(const unsigned char digest[GH_SHA256], char out[GH_HEX]);
 
+/* The digest that `hex` (may be NULL) writes; false when it is none. */
+bool gh_id_unhex(const char *hex, unsigned char out[GH_SHA256]);
+
 /* Compare in constant time. */
 bool gh_id_equal(const void *a, const void *b, size_t len);
 

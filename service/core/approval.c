@@ -10,17 +10,18 @@
 
 /* ---- reading ---- */
 
-static void etag_of(uint64_t revision, char out[40])
+/* A revision of another run is another thing: the run is part of it. */
+static void etag_of(const struct core *core, uint64_t revision, char out[64])
 {
-    snprintf(out, 40, "\"r%" PRIu64 "\"", revision);
+    snprintf(out, 64, "\"%s-r%" PRIu64 "\"", core->run_id, revision);
 }
 
 void approval_reply_locked(struct core *core, const struct ask *ask, struct http_exchange *x)
 {
     gh_auto(gh_buf_fini) struct gh_buf body = GH_BUF_INIT;
-    char etag[40];
+    char etag[64];
     ask_json_locked(core, ask, ask->state != ASK_PENDING ? &ask->settlement : NULL, &body);
-    etag_of(ask->revision, etag);
+    etag_of(core, ask->revision, etag);
     const struct http_header header = {"ETag", etag};
     if (body.failed) {
         reply_json(x, 200, &body);
@@ -30,17 +31,19 @@ void approval_reply_locked(struct core *core, const struct ask *ask, struct http
 }
 
 /* The revision in If-None-Match; false when there is none of ours. */
-static bool seen_revision(struct http_exchange *x, uint64_t *ret)
+static bool seen_revision(const struct core *core, struct http_exchange *x, uint64_t *ret)
 {
     const char *text = http_header(x, "If-None-Match");
+    size_t n = strlen(core->run_id);
     char end = '\0';
-    return text != NULL && sscanf(text, "\"r%" SCNu64 "%c", ret, &end) == 2 && end == '"';
+    return text != NULL && text[0] == '"' && strncmp(text + 1, core->run_id, n) == 0 &&
+           sscanf(text + 1 + n, "-r%" SCNu64 "%c", ret, &end) == 2 && end == '"';
 }
 
-static void not_modified(struct http_exchange *x, uint64_t revision)
+void approval_not_modified(const struct core *core, struct http_exchange *x, uint64_t revision)
 {
-    char etag[40];
-    etag_of(revision, etag);
+    char etag[64];
+    etag_of(core, revision, etag);
     const struct http_header header = {"ETag", etag};
     struct gh_buf none = GH_BUF_INIT;
     http_reply(x, 304, &none, &header, 1);
@@ -50,7 +53,7 @@ static void get_locked(struct core *core, struct ask *ask, struct http_exchange 
                        const struct auth_token *who, int64_t wait_ms)
 {
     struct wait wait = {.x = x, .kind = WAIT_APPROVAL, .who = *who, .ask = ask};
-    wait.has_seen = seen_revision(x, &wait.seen);
+    wait.has_seen = seen_revision(core, x, &wait.seen);
     wait.is_holder = strcmp(who->name, ask->owner) == 0;
     ask_touch_locked(core, ask, who);
     bool is_unchanged = wait.has_seen && wait.seen == ask->revision;
@@ -59,7 +62,7 @@ static void get_locked(struct core *core, struct ask *ask, struct http_exchange 
         return;
     }
     if (is_unchanged) {
-        not_modified(x, ask->revision);
+        approval_not_modified(core, x, ask->revision);
     } else {
         approval_reply_locked(core, ask, x);
     }
@@ -90,13 +93,14 @@ void core_approval_diff(struct core *core, struct http_exchange *x, const struct
 {
     gh_auto(gh_buf_fini) struct gh_buf body = GH_BUF_INIT;
     pthread_mutex_lock(&core->lock);
-    const struct ask *ask = ask_find_locked(core, who, id);
+    struct ask *ask = ask_find_locked(core, who, id);
     if (ask != NULL) {
+        ask_touch_locked(core, ask, who);
         gh_buf_puts(&body, ask->texts);
     }
     pthread_mutex_unlock(&core->lock);
     if (ask == NULL) {
-        reply_not_found(x);
+        archived_approval(core, x, who, id);
         return;
     }
     reply_json(x, 200, &body);
@@ -110,6 +114,7 @@ struct put {
     struct auth_token who;
     struct ask *ask;     /* claimed: stays in memory */
     struct place *place; /* counted */
+    bool is_grant;       /* asked for by a grant, not by a person */
     bool is_always;
     char *feedback;       /* owned */
     struct judged judged; /* gathered again */
@@ -221,7 +226,8 @@ void put_note_late(struct core *core, const char *session, const char *id,
     store_commit(core->options.store, &txn, ignore_outcome, NULL);
 }
 
-static void reply_settled_locked(struct core *core, const struct ask *ask, struct http_exchange *x)
+void approval_reply_settled_locked(struct core *core, const struct ask *ask,
+                                   struct http_exchange *x)
 {
     struct gh_err err;
     char when[GH_CLOCK_TEXT];
@@ -268,8 +274,8 @@ static void settle_by_person_locked(struct core *core, struct ask *ask, enum gat
     struct settlement how = {0};
     meta_of(x, who, &meta);
     if (!make_person(&how, decision, *feedback)) {
-        ask->is_settling = false;
         reply_audit_failed(x);
+        settle_release_locked(core, ask);
         return;
     }
     how.feedback = gh_steal(feedback);
@@ -294,8 +300,8 @@ static void settle_changed_locked(struct put *put)
     as.total = verdict;
     judge_reason(ask->session, &as, text, sizeof text);
     if (!answer_make(&how.answer, &verdict, text)) {
-        ask->is_settling = false;
         reply_audit_failed(put->x);
+        settle_release_locked(put->core, ask);
         return;
     }
     snprintf(how.settled_by, sizeof how.settled_by, "%s", put->who.name);
@@ -311,24 +317,30 @@ static void free_put(struct put *put)
     free(put);
 }
 
-/* What the gate refuses now is cancelled, whoever clicked. */
-static void refuse_locked(struct put *put)
+/* A grant covers it: nobody waits for the outcome. Anything but a plain yes leaves it to a person.
+ */
+static void finish_grant_locked(struct put *put)
 {
     struct ask *ask = put->ask;
-    struct gh_err err;
-    const struct gate_verdict *total = &put->judged.total;
-    gh_fail(&err, GH_SETTLED, "The gate refuses this now (%s); the approval is cancelled.",
-            gate_reason_code(total->reason));
-    http_problem(put->x, &err, NULL);
-    ask->is_settling = false;
-    settle_system_locked(put->core, ask, total->tier, total->reason);
+    struct settlement how = {.state = ASK_ALLOWED};
+    judge_locked(ask->session, ask->call, &put->judged, false);
+    if (put->code == GH_OK && !put->is_changed && !ask->is_unwanted && !ask->is_over &&
+        put->judged.total.decision == GATE_ALLOW_ALWAYS &&
+        answer_make(&how.answer, &put->judged.total, gate_reason_text(GATE_R_GRANTED))) {
+        settle_start_locked(put->core, ask, &how, NULL, NULL);
+        return;
+    }
+    settle_release_locked(put->core, ask);
 }
 
-/* Back from the pool: judge tiers 1 to 5 with what the file system says now, then settle. */
+/* Back from the pool: judge tiers 1 to 5 with what the file system says now, then settle. What the
+ * gate refuses now is cancelled, whoever clicked. */
 static void finish_put_locked(struct put *put)
 {
     struct ask *ask = put->ask;
     struct gh_err err;
+    struct meta meta;
+    meta_of(put->x, &put->who, &meta);
     if (put->code != GH_OK) {
         gh_fail(&err, GH_CONFLICT,
                 "The target cannot be looked at any more, so it cannot be allowed.");
@@ -337,8 +349,12 @@ static void finish_put_locked(struct put *put)
         return;
     }
     judge_locked(ask->session, ask->call, &put->judged, false);
-    if (put->judged.total.decision == GATE_DENY) {
-        refuse_locked(put);
+    if (ask->is_unwanted) {
+        const struct gate_verdict unwanted = {.tier = ask->unwanted_tier,
+                                              .reason = ask->unwanted_reason};
+        settle_refuse_locked(put->core, ask, &unwanted, put->x, &meta);
+    } else if (put->judged.total.decision == GATE_DENY) {
+        settle_refuse_locked(put->core, ask, &put->judged.total, put->x, &meta);
     } else if (put->is_changed) {
         settle_changed_locked(put);
     } else {
@@ -347,9 +363,8 @@ static void finish_put_locked(struct put *put)
     }
 }
 
-static void gather_again(void *cookie)
+static void gather(struct put *put)
 {
-    struct put *put = cookie;
     struct gh_err err;
     unsigned char operands[GH_SHA256];
     /* The claim keeps call and operands in place without the lock. */
@@ -357,17 +372,59 @@ static void gather_again(void *cookie)
     if (put->code == GH_OK) {
         put->code = card_operands(put->place, &put->judged, put->ask->call, operands, &err);
     }
-    if (put->code == GH_OK) {
-        put->is_changed = !gh_id_equal(operands, put->ask->operands, GH_SHA256);
-        for (size_t i = 0; i < put->judged.n && !put->is_changed; i++) {
-            put->is_changed = strcmp(gh_buf_str(&put->judged.parts[i].target),
-                                     gh_buf_str(&put->ask->judged.parts[i].target)) != 0;
-        }
+    put->is_changed = put->code == GH_OK && !gh_id_equal(operands, put->ask->operands, GH_SHA256);
+    for (size_t i = 0; put->code == GH_OK && i < put->judged.n && !put->is_changed; i++) {
+        put->is_changed = strcmp(gh_buf_str(&put->judged.parts[i].target),
+                                 gh_buf_str(&put->ask->judged.parts[i].target)) != 0;
     }
+}
+
+/* Rules that were replaced while the files were looked at: look again under the new ones. */
+static bool is_stale_locked(struct put *put)
+{
+    const struct session *session = put->ask->session;
+    if (session->place == put->place) {
+        return false;
+    }
+    place_unref(put->place);
+    put->place = place_ref(session->place);
+    judged_fini(&put->judged);
+    return true;
+}
+
+static void gather_again(void *cookie)
+{
+    struct put *put = cookie;
+    gather(put);
     pthread_mutex_lock(&put->core->lock);
-    finish_put_locked(put);
+    while (is_stale_locked(put)) {
+        pthread_mutex_unlock(&put->core->lock);
+        gather(put);
+        pthread_mutex_lock(&put->core->lock);
+    }
+    if (put->is_grant) {
+        finish_grant_locked(put);
+    } else {
+        finish_put_locked(put);
+    }
     pthread_mutex_unlock(&put->core->lock);
     free_put(put);
+}
+
+void approval_grant_locked(struct core *core, struct ask *ask)
+{
+    struct gh_err err;
+    struct put *put = calloc(1, sizeof *put);
+    if (put == NULL) {
+        return; /* a person can still answer it */
+    }
+    *put = (struct put){
+        .core = core, .ask = ask, .place = place_ref(ask->session->place), .is_grant = true};
+    ask->is_settling = true;
+    if (gh_pool_run(core->options.pool, gather_again, put, &err) != GH_OK) {
+        free_put(put);
+        settle_release_locked(core, ask);
+    }
 }
 
 static void claim_allow_locked(struct core *core, struct ask *ask, const struct put_body *body,
@@ -390,7 +447,7 @@ static void claim_allow_locked(struct core *core, struct ask *ask, const struct 
     if (gh_pool_run(core->options.pool, gather_again, put, &err) != GH_OK) {
         http_problem(x, &err, NULL);
         free_put(put);
-        ask->is_settling = false;
+        settle_release_locked(core, ask);
     }
 }
 
@@ -448,12 +505,14 @@ void settle_put_locked(struct core *core, struct ask *ask, struct http_exchange 
     } else if (is_same_answer(ask, body.decision)) {
         approval_reply_locked(core, ask, x);
     } else if (ask->state == ASK_PENDING) {
+        meta_of(x, who, &meta);
+        put_note_late(core, ask->session_id, ask->id, &body, &meta);
         gh_fail(&err, GH_EXPIRED, "Nobody answered in time.");
         http_problem(x, &err, NULL);
     } else {
         meta_of(x, who, &meta);
         put_note_late(core, ask->session_id, ask->id, &body, &meta);
-        reply_settled_locked(core, ask, x);
+        approval_reply_settled_locked(core, ask, x);
     }
 }
 

@@ -25,8 +25,8 @@ static bool check_pending(const struct ask *ask, struct http_exchange *x)
 struct extend_work {
     struct core *core;
     struct http_exchange *x;
-    struct ask *ask; /* claimed while the new end is made durable */
-    int64_t before_ms;
+    struct ask *ask;  /* claimed while the new end is made durable */
+    int64_t until_ms; /* CLOCK_BOOTTIME: the new end */
 };
 
 static void extend_done(enum gh_code code, void *cookie)
@@ -36,9 +36,9 @@ static void extend_done(enum gh_code code, void *cookie)
     struct ask *ask = work->ask;
     pthread_mutex_lock(&core->lock);
     if (code != GH_OK) {
-        ask->expires_at_ms = work->before_ms;
         reply_audit_failed(work->x);
     } else {
+        ask->expires_at_ms = work->until_ms;
         ask->is_over = false;
         ask_changed_locked(core, ask);
         ask_event_locked(core, ask, "approval.updated");
@@ -65,11 +65,13 @@ static void extend_locked(struct core *core, struct ask *ask, int64_t more_ms,
         http_problem(x, &err, NULL);
         return;
     }
-    *work = (struct extend_work){core, x, ask, ask->expires_at_ms};
-    ask->expires_at_ms = until_ms;
+    *work = (struct extend_work){core, x, ask, until_ms};
+    int64_t present_ms = ask->expires_at_ms;
     ask->is_settling = true;
+    ask->expires_at_ms = until_ms; /* for the document; in force only once that is durable */
     record_note(txn, &(struct note){"note", ask->session_id, ask->id, "extended", "{}"}, meta);
     ask_doc_locked(txn, core, ask, NULL, NULL);
+    ask->expires_at_ms = present_ms;
     store_commit(core->options.store, &txn, extend_done, work);
 }
 

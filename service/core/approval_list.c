@@ -327,7 +327,10 @@ void core_approval_list(struct core *core, struct http_exchange *x, const struct
 
 /* ---- an approval that is no longer in memory ---- */
 
+enum archived { ARCHIVED_GET = 0, ARCHIVED_PUT, ARCHIVED_DIFF };
+
 struct archive_work {
+    enum archived what;
     struct core *core;
     struct http_exchange *x;
     struct auth_token who;
@@ -398,8 +401,14 @@ static void answer_archived(const struct archive_work *work, const struct store_
         reply_not_found(work->x);
         return;
     }
-    gh_json_canonical(approval, &body);
-    if (http_method(work->x) == HTTP_PUT) {
+    bool is_diff = work->what == ARCHIVED_DIFF;
+    const struct json_t *texts = gh_json_get(json, "texts");
+    if (is_diff && gh_json_len(texts) == 0) {
+        reply_not_found(work->x);
+        return;
+    }
+    gh_json_canonical(is_diff ? texts : approval, &body);
+    if (work->what == ARCHIVED_PUT) {
         put_archived(work, approval, &body);
     } else {
         reply_json(work->x, 200, &body);
@@ -433,6 +442,12 @@ void archived_approval(struct core *core, struct http_exchange *x, const struct 
         return;
     }
     *work = (struct archive_work){.core = core, .x = x, .who = *who};
+    size_t path_len = strlen(http_path(x));
+    if (http_method(x) == HTTP_PUT) {
+        work->what = ARCHIVED_PUT;
+    } else if (path_len > 5 && strcmp(http_path(x) + path_len - 5, "/diff") == 0) {
+        work->what = ARCHIVED_DIFF;
+    }
     snprintf(work->id, sizeof work->id, "%s", id);
     if (gh_pool_run(core->options.pool, read_archived, work, &err) != GH_OK) {
         free(work);

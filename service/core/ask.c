@@ -8,7 +8,6 @@
 #define MAX_SETTLED 2048
 #define COME_BACK_MS 10000
 #define CLOCKS_APART_MS 1000
-#define RETRY_MS 1000
 
 static const char *const state_names[] = {
     [ASK_PENDING] = "pending", [ASK_ALLOWED] = "allowed", [ASK_ALLOWED_ALWAYS] = "allowed_always",
@@ -34,6 +33,7 @@ void ask_free(struct ask *ask)
     }
     gh_assert(ask->waits == NULL && ask->deferred == NULL);
     call_free(ask->call);
+    place_unref(ask->place);
     judged_fini(&ask->judged);
     settlement_fini(&ask->settlement);
     answer_fini(&ask->answer);
@@ -158,26 +158,62 @@ void ask_changed_locked(struct core *core, struct ask *ask)
 
 /* ---- time ---- */
 
-void ask_due_locked(struct core *core, struct ask *ask, enum ask_due kind)
+static bool is_due(int64_t at_ms)
 {
-    if (ask->state != ASK_PENDING) {
-        return;
+    return at_ms > 0 && at_ms <= gh_clock_boot_ms();
+}
+
+/* In order: its own end, what a person or the system wanted, the caller's limits, the gate. */
+void ask_look_again_locked(struct core *core, struct ask *ask)
+{
+    if (ask->state != ASK_PENDING || ask->is_settling) {
+        return; /* an answer is on its way; its end looks again */
     }
-    if (kind == ASK_DUE_EXPIRE) {
-        ask->is_over = true;
+    if (ask->place != ask->session->place) {
+        ask_regather_locked(core, ask); /* a reload came in between */
     }
     if (ask->is_settling) {
-        return; /* an answer is on its way; what is due is looked at again when it fails */
+        return;
     }
     if (ask->is_over) {
         settle_timeout_locked(core, ask);
-    } else if (kind == ASK_DUE_TICKET || (ask->ticket_at_ms > 0 && !ask->is_answered &&
-                                          ask->ticket_at_ms <= gh_clock_boot_ms())) {
+    } else if (ask->is_unwanted) {
+        settle_system_locked(core, ask, ask->unwanted_tier, ask->unwanted_reason);
+    } else if (!ask->session->is_active) {
+        settle_system_locked(core, ask, GATE_TIER_ASK, GATE_R_CANCELLED);
+    } else if (!ask->is_answered && is_due(ask->ticket_at_ms)) {
         settle_ticket_locked(core, ask);
-    } else if (kind == ASK_DUE_BACK && ask->n_holders == 0) {
+    } else if (ask->is_gone && !ask->is_answered && ask->n_holders == 0 &&
+               is_due(ask->back_at_ms)) {
         settle_system_locked(core, ask, GATE_TIER_ASK, GATE_R_AGENT_GONE);
-    } else if (kind == ASK_DUE_RETRY) {
-        ask_sweep_locked(core, ask->session);
+    } else {
+        judge_locked(ask->session, ask->call, &ask->judged, false);
+        if (ask->judged.total.decision == GATE_DENY) {
+            settle_system_locked(core, ask, ask->judged.total.tier, ask->judged.total.reason);
+        }
+    }
+}
+
+void ask_due_locked(struct core *core, struct ask *ask, enum ask_due kind)
+{
+    if (kind == ASK_DUE_EXPIRE && ask->state == ASK_PENDING) {
+        ask->is_over = true;
+    }
+    ask_look_again_locked(core, ask);
+}
+
+void ask_regather_locked(struct core *core, struct ask *ask)
+{
+    struct gh_err err;
+    struct judged judged;
+    struct place *place = place_ref(ask->session->place);
+    place_unref(ask->place);
+    ask->place = place;
+    if (judge_gather(place, ask->call, &judged, &err) == GH_OK) {
+        judged_fini(&ask->judged);
+        ask->judged = judged;
+    } else {
+        settle_system_locked(core, ask, GATE_TIER_DENY_LIST, GATE_R_DENY_PATH);
     }
 }
 
@@ -188,7 +224,8 @@ void ask_hold_back_locked(struct core *core, struct ask *ask)
         return;
     }
     ask->is_gone = true;
-    clock_set_locked(core, &ask->due_back, gh_clock_boot_ms() + COME_BACK_MS);
+    ask->back_at_ms = gh_clock_boot_ms() + COME_BACK_MS;
+    clock_set_locked(core, &ask->due_back, ask->back_at_ms);
     ask_changed_locked(core, ask);
     ask_event_locked(core, ask, "approval.updated");
 }
@@ -200,6 +237,7 @@ void ask_touch_locked(struct core *core, struct ask *ask, const struct auth_toke
         return;
     }
     clock_clear_locked(core, &ask->due_back);
+    ask->back_at_ms = 0;
     if (ask->is_gone && !ask->is_answered) {
         ask->is_gone = false;
         ask_changed_locked(core, ask);
@@ -230,7 +268,7 @@ void ask_cancel_all_locked(struct core *core, struct session *session, enum gate
     struct ask *next = NULL;
     for (struct ask *ask = core->pending_first; ask != NULL; ask = next) {
         next = ask->next;
-        if (ask->session == session && !ask->is_settling) {
+        if (ask->session == session) {
             settle_system_locked(core, ask, GATE_TIER_ASK, reason);
         }
     }

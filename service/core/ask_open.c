@@ -31,16 +31,6 @@ void work_answer_locked(struct core *core, struct ask *ask, struct http_exchange
     ask_reply_decision(ask, x);
 }
 
-/* The world may have moved while the approval was made durable. */
-static void look_again_locked(struct core *core, struct ask *ask)
-{
-    if (!ask->session->is_active) {
-        settle_system_locked(core, ask, GATE_TIER_ASK, GATE_R_CANCELLED);
-        return;
-    }
-    ask_sweep_locked(core, ask->session);
-}
-
 static void ask_born(enum gh_code code, void *cookie)
 {
     struct work *work = cookie;
@@ -62,7 +52,7 @@ static void ask_born(enum gh_code code, void *cookie)
         idem_end_locked(core, work->idem, ask->decision);
         ask_event_locked(core, ask, "approval.created");
         ask_changed_locked(core, ask);
-        look_again_locked(core, ask);
+        ask_look_again_locked(core, ask);
         work_answer_locked(core, ask, work->x, &work->who,
                            ask->call != NULL ? ask->call->wait_ms : 0);
         work->ask = NULL;
@@ -93,9 +83,6 @@ static void set_times(struct ask *ask, const struct session *session, const stru
     }
     ask->expires_at_ms = now_ms + life_ms;
     ask->ahead_ms = gh_clock_wall_ms() - now_ms;
-    if (ask->ticket_at_ms >= ask->expires_at_ms) {
-        ask->ticket_at_ms = 0; /* the approval ends first, and the decision with it */
-    }
 }
 
 /* Move what the approval needs out of the request's work. */
@@ -112,6 +99,7 @@ static struct ask *make_ask(struct work *work, struct session *session)
     memcpy(ask->digest, work->card.digest, sizeof ask->digest);
     memcpy(ask->operands, work->card.operands, sizeof ask->operands);
     ask->session = session;
+    ask->place = place_ref(work->place);
     ask->may_remember = work->card.may_remember;
     ask->is_detached = work->call->is_detached;
     ask->wants_ticket = work->call->wants_ticket;
@@ -184,8 +172,10 @@ static bool is_flooded(const struct core *core, const struct session *session, c
 {
     const struct config *config = session->place->policy->config;
     size_t n_own = 0;
-    for (const struct ask *ask = core->pending_first; ask != NULL; ask = ask->next) {
-        n_own += strcmp(ask->owner, owner) == 0;
+    size_t at = 0;
+    for (const struct session *other = gh_map_next(&core->sessions, &at); other != NULL;
+         other = gh_map_next(&core->sessions, &at)) {
+        n_own += strcmp(other->owner, owner) == 0 ? other->n_pending : 0;
     }
     return (int64_t)session->n_pending >= config->asks.max_pending_per_session ||
            (int64_t)core->n_pending >= config->asks.max_pending || n_own >= MAX_PENDING_PER_TOKEN;
@@ -196,11 +186,11 @@ static void ask_or_settle_locked(struct work *work, struct session *session)
 {
     struct grant *ticket = ticket_find(session, work->card.digest);
     judge_locked(session, work->call, &work->judged, ticket != NULL);
-    if (work->judged.total.uses_ticket && ticket != NULL && ticket->is_taken) {
+    if (work->judged.uses_ticket && ticket != NULL && ticket->is_taken) {
         work_deny_locked(work, session, GATE_R_TICKET_USED);
         return;
     }
-    if (work->judged.total.uses_ticket && ticket != NULL) {
+    if (work->judged.uses_ticket && ticket != NULL) {
         ticket->is_taken = true;
         memcpy(work->ticket, ticket->id, sizeof work->ticket);
     }
@@ -244,11 +234,14 @@ void work_card(void *cookie)
     taint_fini(&view.taint);
     pthread_mutex_lock(&core->lock);
     session = work_session_locked(work, &err);
-    if (session != NULL) {
+    bool is_stale = session != NULL && work_is_stale_locked(work, session);
+    if (session != NULL && !is_stale) {
         ask_or_settle_locked(work, session);
     }
     pthread_mutex_unlock(&core->lock);
     if (session == NULL) {
         work_fail(work, &err);
+    } else if (is_stale) {
+        work_judge(work);
     }
 }

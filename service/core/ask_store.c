@@ -17,7 +17,6 @@ static void keep_json(const struct core *core, const struct ask *ask, struct gh_
     gh_jw_str(w, "owner", ask->owner);
     gh_jw_raw(w, "request", gh_buf_str(&request));
     gh_buf_printf(w->buf, ",\"fixed\":{%s}", ask->fixed);
-    gh_jw_raw(w, "texts", ask->texts);
     gh_jw_str(w, "operands", operands);
     gh_jw_bool(w, "may_remember", ask->may_remember);
     gh_jw_int(w, "expires_at_ms", ask->expires_at_ms);
@@ -39,6 +38,7 @@ void ask_doc_locked(struct store_txn *txn, const struct core *core, const struct
               final != NULL               ? final
               : ask->answer_final != NULL ? ask->answer_final
                                           : "null");
+    gh_jw_raw(&w, "texts", ask->texts);
     if (as == NULL) {
         keep_json(core, ask, &w);
     }
@@ -51,21 +51,6 @@ void ask_doc_locked(struct store_txn *txn, const struct core *core, const struct
                                   ask->created_ms,
                                   gh_buf_str(&body)};
     store_txn_put(txn, &doc);
-}
-
-static bool read_hex(const char *text, unsigned char out[GH_SHA256])
-{
-    if (text == NULL || strlen(text) != 2 * GH_SHA256) {
-        return false;
-    }
-    for (size_t i = 0; i < GH_SHA256; i++) {
-        unsigned byte = 0;
-        if (sscanf(text + 2 * i, "%2x", &byte) != 1) {
-            return false;
-        }
-        out[i] = (unsigned char)byte;
-    }
-    return true;
 }
 
 /* {"a":1} as the members between the braces. */
@@ -99,7 +84,6 @@ static enum gh_code load_keep(struct ask *ask, const struct json_t *keep, struct
     gh_json_canonical(gh_json_get(keep, "request"), &request);
     GH_TRY(call_parse(gh_buf_str(&request), request.len, &ask->call, err));
     ask->fixed = members_of(fixed);
-    ask->texts = text_of(gh_json_get(keep, "texts"));
     ask->may_remember = gh_json_true(gh_json_get(keep, "may_remember"));
     ask->is_detached = ask->call->is_detached;
     ask->wants_ticket = ask->call->wants_ticket;
@@ -110,7 +94,7 @@ static enum gh_code load_keep(struct ask *ask, const struct json_t *keep, struct
     snprintf(ask->owner, sizeof ask->owner, "%s", string_in(keep, "owner"));
     snprintf(ask->digest, sizeof ask->digest, "%s", string_in(fixed, "digest"));
     if (ask->fixed == NULL || ask->texts == NULL ||
-        !read_hex(string_in(keep, "operands"), ask->operands)) {
+        !gh_id_unhex(string_in(keep, "operands"), ask->operands)) {
         return gh_fail(err, GH_INTERNAL, "A stored approval cannot be read.");
     }
     return GH_OK;
@@ -129,9 +113,15 @@ static void load_final(struct ask *ask, const struct json_t *final)
 static enum gh_code revive(struct core *core, struct ask *ask, struct session *session,
                            struct gh_err *err)
 {
-    GH_TRY(judge_gather(session->place, ask->call, &ask->judged, err));
+    ask->is_unwanted = judge_gather(session->place, ask->call, &ask->judged, err) != GH_OK;
+    if (ask->is_unwanted) { /* it cannot be looked at any more; it still has to end properly */
+        ask->unwanted_tier = GATE_TIER_ASK;
+        ask->unwanted_reason = GATE_R_RESTART;
+        GH_TRY(judge_blank(ask->call, &ask->judged, err));
+    }
     judge_locked(session, ask->call, &ask->judged, false);
     ask->session = session;
+    ask->place = place_ref(session->place);
     ask->is_born = true;
     ask->settled_ms = -1;
     ask->due_expire = (struct gh_due){.owner = ask, .kind = ASK_DUE_EXPIRE};
@@ -156,7 +146,7 @@ static enum gh_code revive(struct core *core, struct ask *ask, struct session *s
 static void judge_again(struct core *core, struct ask *ask, bool is_same_boot)
 {
     int64_t now_ms = gh_clock_boot_ms();
-    if (!is_same_boot || ask->expires_at_ms <= now_ms) {
+    if (!is_same_boot || ask->is_unwanted || ask->expires_at_ms <= now_ms) {
         settle_system_locked(core, ask, GATE_TIER_ASK, GATE_R_RESTART);
         return;
     }
@@ -187,6 +177,7 @@ enum gh_code ask_load(struct core *core, const struct store_row *row)
     ask->created_ms = row->created_ms;
     const struct json_t *keep = gh_json_get(body, "keep");
     load_final(ask, gh_json_get(body, "final"));
+    ask->texts = text_of(gh_json_get(body, "texts"));
     enum gh_code code = load_keep(ask, keep, &err);
     if (code == GH_OK) {
         code = revive(core, ask, session, &err);

@@ -63,6 +63,7 @@ struct judged {
     size_t n;
     struct gate_verdict total; /* the strictest */
     size_t decider;            /* the part that gave it */
+    bool uses_ticket;          /* some part is allowed by a one-shot grant only */
 };
 
 struct session;
@@ -70,6 +71,11 @@ struct session;
 /* Gather the facts of every part (file system; no lock). Fails with GH_INVALID, GH_NOMEM. */
 GH_MUST_USE enum gh_code judge_gather(const struct place *place, const struct call *call,
                                       struct judged *ret, struct gh_err *err);
+
+/* Parts without facts, for a call that cannot be looked at any more: whatever is asked of them, the
+ * gate denies. Fails with GH_NOMEM. */
+GH_MUST_USE enum gh_code judge_blank(const struct call *call, struct judged *ret,
+                                     struct gh_err *err);
 
 /* Fill in modes, taint, tool and grants and decide every part. `has_ticket` per decide.h. */
 void judge_locked(const struct session *session, const struct call *call, struct judged *judged,

@@ -164,6 +164,54 @@ static void cancel_done(enum gh_code code, void *cookie)
     }
 }
 
+/* An approval that cannot even be read: both it and its decision end, on record. */
+static void cancel_row(struct store_txn *txn, const struct store_row *row)
+{
+    gh_auto(gh_buf_fini) struct gh_buf body = GH_BUF_INIT;
+    gh_auto(gh_buf_fini) struct gh_buf answer = GH_BUF_INIT;
+    struct gh_jw w = {&body, false};
+    struct gh_jw a = {&answer, false};
+    gh_jw_obj(&w, NULL);
+    gh_jw_obj(&w, "approval");
+    gh_jw_str(&w, "id", row->id);
+    gh_jw_str(&w, "decision", row->ref);
+    gh_jw_str(&w, "session", row->session);
+    gh_jw_str(&w, "state", "cancelled");
+    gh_jw_str(&w, "by", "system");
+    gh_jw_str(&w, "code", gate_reason_code(GATE_R_RESTART));
+    gh_jw_time(&w, "settled_at", gh_clock_wall_ms());
+    gh_jw_end(&w);
+    gh_jw_end(&w);
+    gh_jw_obj(&a, NULL);
+    gh_jw_str(&a, "id", row->ref);
+    gh_jw_str(&a, "session", row->session);
+    gh_jw_str(&a, "decision", "deny");
+    gh_jw_str(&a, "by", "system");
+    gh_jw_str(&a, "code", gate_reason_code(GATE_R_RESTART));
+    gh_jw_str(&a, "approval", row->id);
+    gh_jw_end(&a);
+    const struct store_doc doc = {STORE_APPROVAL, row->id,         row->session,     row->ref,
+                                  "cancelled",    row->created_ms, gh_buf_str(&body)};
+    store_txn_put(txn, &doc);
+    const struct store_audit audit = {.kind = "decision",
+                                      .at_ms = gh_clock_wall_ms(),
+                                      .session = row->session,
+                                      .ref = row->ref,
+                                      .tool = "",
+                                      .action = "",
+                                      .decision = "deny",
+                                      .by = "system",
+                                      .code = gate_reason_code(GATE_R_RESTART),
+                                      .mode = "",
+                                      .principal = "",
+                                      .peer = "",
+                                      .agent = "",
+                                      .trace_id = "",
+                                      .body = gh_buf_str(&answer)};
+    store_txn_audit(txn, &audit);
+    record_note(txn, &(struct note){"approval", row->session, row->id, "restart", "{}"}, NULL);
+}
+
 /* What cannot come back is cancelled: a pending approval that nothing can answer is a lie. */
 static void load_ask(const struct store_row *row, void *cookie)
 {
@@ -177,10 +225,7 @@ static void load_ask(const struct store_row *row, void *cookie)
     if (txn == NULL) {
         return;
     }
-    const struct store_doc doc = {STORE_APPROVAL, row->id,         row->session, row->ref,
-                                  "cancelled",    row->created_ms, row->body};
-    store_txn_put(txn, &doc);
-    record_note(txn, &(struct note){"approval", row->session, row->id, "restart", "{}"}, NULL);
+    cancel_row(txn, row);
     /* Never waited for: the store's thread may be waiting for our lock. */
     store_commit(loading->core->options.store, &txn, cancel_done, NULL);
 }
@@ -194,12 +239,30 @@ static enum gh_code load_kind(struct core *core, enum store_kind kind, const cha
     return store_list(core->options.store, kind, &filter, fn, &loading, err);
 }
 
+/* Sessions without their folder, or whose folder the rules refuse now. Ending one may forget
+ * another, so each time the search begins anew. */
+static void end_lost_locked(struct core *core)
+{
+    size_t at = 0;
+    for (struct session *session = gh_map_next(&core->sessions, &at); session != NULL;
+         session = gh_map_next(&core->sessions, &at)) {
+        if (session->is_active && session->is_lost) {
+            gh_log(GH_LOG_WARN, "session_ended", "session", session->id, "why",
+                   "its folder is gone or refused", NULL);
+            session_end_locked(core, session);
+            at = 0;
+        }
+    }
+}
+
 static enum gh_code load_all(struct core *core, struct gh_err *err)
 {
     GH_TRY(load_kind(core, STORE_META, NULL, load_trace, err));
     GH_TRY(load_kind(core, STORE_SESSION, "active", load_session, err));
     GH_TRY(load_kind(core, STORE_IDEMPOTENCY, NULL, load_idem, err));
-    return load_kind(core, STORE_APPROVAL, "pending", load_ask, err);
+    GH_TRY(load_kind(core, STORE_APPROVAL, "pending", load_ask, err));
+    end_lost_locked(core);
+    return GH_OK;
 }
 
 /* A store that cannot be read leaves an empty memory: every write fails, so everything is denied.
@@ -313,21 +376,6 @@ static void reseed_locked(struct session *session)
 }
 
 /* Pending approvals are looked at with the new rules. */
-static void regather_locked(struct core *core)
-{
-    struct ask *next = NULL;
-    for (struct ask *ask = core->pending_first; ask != NULL; ask = next) {
-        struct gh_err err;
-        struct judged judged;
-        next = ask->next;
-        if (!ask->is_settling &&
-            judge_gather(ask->session->place, ask->call, &judged, &err) == GH_OK) {
-            judged_fini(&ask->judged);
-            ask->judged = judged;
-        }
-    }
-}
-
 static void apply_policy_locked(struct core *core, struct policy *policy)
 {
     size_t at = 0;
@@ -335,18 +383,17 @@ static void apply_policy_locked(struct core *core, struct policy *policy)
          session = gh_map_next(&core->sessions, &at)) {
         struct gh_err err;
         if (session->is_active && session_rebase_locked(core, session, policy, &err) != GH_OK) {
-            /* Its folder is refused now: nothing more is allowed in it. */
             gh_log(GH_LOG_WARN, "session_refused", "session", session->id, "why", err.detail, NULL);
-            session->mode = GATE_PLAN;
+            session->is_lost = true;
         } else if (session->is_active) {
             reseed_locked(session);
         }
     }
-    regather_locked(core);
-    at = 0;
-    for (struct session *session = gh_map_next(&core->sessions, &at); session != NULL;
-         session = gh_map_next(&core->sessions, &at)) {
-        ask_sweep_locked(core, session);
+    end_lost_locked(core);
+    struct ask *next = NULL;
+    for (struct ask *ask = core->pending_first; ask != NULL; ask = next) {
+        next = ask->next;
+        ask_look_again_locked(core, ask); /* under the new rules */
     }
 }
 

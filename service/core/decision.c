@@ -6,7 +6,7 @@
 
 /* One tool call, from the request to the verdict:
  *   core_decide  parse, find the session, idempotency        (HTTP thread)
- *   step_judge   facts from the file system, tiers           (HTTP thread; moves on the pool)
+ *   work_judge   facts from the file system, tiers           (HTTP thread; moves on the pool)
  *   settle_now   a verdict without a person: record, answer  (answered by the store's thread)
  *   work_card    digest, preview and diff for a person       (pool)
  *   ask_born     the approval is durable: visible, held      (store's thread)
@@ -138,6 +138,7 @@ static void settle_now_locked(struct work *work, struct session *session,
     meta_of(work->x, &work->who, &meta);
     if (txn == NULL || !answer_make(&work->answer, verdict, text)) {
         store_txn_free(txn);
+        end_ticket_locked(work, false);
         idem_end_locked(core, work->idem, NULL);
         reply_audit_failed(work->x);
         work_free(work);
@@ -232,9 +233,10 @@ static void explain_json(const struct work *work, struct gh_buf *out)
 /* Counting calls of one model response; true when this one is refused for it. */
 static bool refuse_by_response_locked(struct work *work, struct session *session)
 {
-    if (work->call->response_id == NULL) {
+    if (work->call->response_id == NULL || work->is_counted) {
         return false;
     }
+    work->is_counted = true;
     struct response *response = outcome_response_locked(session, work->call->response_id);
     if (response == NULL) {
         return false;
@@ -277,7 +279,21 @@ static bool judge_or_settle_locked(struct work *work, struct session *session)
     return true;
 }
 
-static void step_judge(void *cookie)
+/* Facts are worth what the rules they were gathered under are: after a reload they are gathered
+ * again. */
+bool work_is_stale_locked(struct work *work, const struct session *session)
+{
+    if (session->place == work->place) {
+        return false;
+    }
+    place_unref(work->place);
+    work->place = place_ref(session->place);
+    judged_fini(&work->judged);
+    card_fini(&work->card);
+    return true;
+}
+
+void work_judge(void *cookie)
 {
     struct work *work = cookie;
     struct core *core = work->core;
@@ -288,10 +304,12 @@ static void step_judge(void *cookie)
     }
     pthread_mutex_lock(&core->lock);
     struct session *session = work_session_locked(work, &err);
-    bool is_asking = session != NULL && judge_or_settle_locked(work, session);
+    bool is_stale = session != NULL && work_is_stale_locked(work, session);
+    bool is_asking = session != NULL && !is_stale && judge_or_settle_locked(work, session);
     pthread_mutex_unlock(&core->lock);
+    gh_job_fn *next = is_stale ? work_judge : work_card;
     if (session == NULL ||
-        (is_asking && gh_pool_run(core->options.pool, work_card, work, &err) != GH_OK)) {
+        ((is_stale || is_asking) && gh_pool_run(core->options.pool, next, work, &err) != GH_OK)) {
         work_fail(work, &err);
     }
 }
@@ -359,11 +377,11 @@ static bool admit_locked(struct work *work)
     return true;
 }
 
-/* Moving a folder walks it for denied files: not on an HTTP thread. */
+/* Moving or deleting a folder walks it for denied files: not on an HTTP thread. */
 static bool is_heavy(const struct call *call)
 {
     for (size_t i = 0; i < call->n_parts; i++) {
-        if (call->parts[i].target.form == GATE_MOVE_PATHS) {
+        if (call->parts[i].target.form == GATE_MOVE_PATHS || call->parts[i].action == GATE_DELETE) {
             return true;
         }
     }
@@ -396,8 +414,8 @@ void core_decide(struct core *core, struct http_exchange *x, const struct auth_t
     if (!is_admitted) {
         work_free(work);
     } else if (!is_heavy(work->call)) {
-        step_judge(work);
-    } else if (gh_pool_run(core->options.pool, step_judge, work, &err) != GH_OK) {
+        work_judge(work);
+    } else if (gh_pool_run(core->options.pool, work_judge, work, &err) != GH_OK) {
         work_fail(work, &err);
     }
 }
@@ -417,7 +435,6 @@ void core_decision_get(struct core *core, struct http_exchange *x, const struct 
     struct ask *ask = gh_map_find(&core->by_decision, id);
     bool is_ours = ask != NULL && strcmp(ask->session_id, session_id) == 0 &&
                    (who->role != AUTH_AGENT || strcmp(who->name, ask->owner) == 0);
-    bool is_seen = session_find_locked(core, who, session_id) != NULL || who->role != AUTH_AGENT;
     if (is_ours) {
         bool is_holder = strcmp(who->name, ask->owner) == 0;
         const struct wait wait = {
@@ -429,9 +446,7 @@ void core_decision_get(struct core *core, struct http_exchange *x, const struct 
         }
     }
     pthread_mutex_unlock(&core->lock);
-    if (!is_ours && is_seen) {
+    if (!is_ours) {
         decision_from_store(core, x, who, session_id, id);
-    } else if (!is_ours) {
-        reply_not_found(x);
     }
 }

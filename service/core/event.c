@@ -10,6 +10,8 @@
 #define MAX_STREAMS_PER_TOKEN 64
 #define STREAM_BUFFER ((size_t)4 << 20)
 #define MAX_EVENTS_PER_POLL 500
+#define MAX_KEPT_BYTES ((size_t)16 << 20)
+#define MAX_REPLAY_BYTES ((size_t)1 << 20) /* well below a stream's buffer */
 
 static bool may_see(const struct auth_token *who, const char *filter, const struct event *event)
 {
@@ -28,7 +30,16 @@ static void event_text(const struct core *core, const struct event *event, struc
 /* The oldest event still kept, or one past the newest when there is none. */
 static uint64_t oldest_seq(const struct core *core)
 {
-    return core->event_seq >= N_EVENTS ? core->event_seq - N_EVENTS + 1 : 1;
+    return core->event_seq - core->n_events + 1;
+}
+
+static void forget_event_locked(struct core *core)
+{
+    struct event *event = &core->events[oldest_seq(core) % N_EVENTS];
+    core->event_bytes -= event->bytes;
+    free(event->data);
+    event->data = NULL;
+    core->n_events--;
 }
 
 static const struct event *event_at(const struct core *core, uint64_t seq)
@@ -114,9 +125,16 @@ void event_emit_locked(struct core *core, const char *type, const struct session
     if (taken == NULL) {
         return; /* a hint is lost, the state is not: clients see it at their next snapshot */
     }
+    size_t bytes = strlen(taken);
+    while (core->n_events == N_EVENTS ||
+           (core->n_events > 0 && core->event_bytes + bytes > MAX_KEPT_BYTES)) {
+        forget_event_locked(core);
+    }
     struct event *event = &core->events[++core->event_seq % N_EVENTS];
-    free(event->data);
+    core->n_events++;
+    core->event_bytes += bytes;
     event->data = taken;
+    event->bytes = bytes;
     event->seq = core->event_seq;
     snprintf(event->type, sizeof event->type, "%s", type);
     snprintf(event->session, sizeof event->session, "%s", session != NULL ? session->id : "");
@@ -145,15 +163,18 @@ static void replay(const struct core *core, const struct stream *stream, const c
                       core->run_id, core->event_seq, core->options.version);
         return;
     }
-    if (!parse_event_id(core, last, &seen)) {
-        gh_buf_printf(out, "id: %s-%" PRIu64 "\nevent: resync\ndata: {}\n\n", core->run_id,
-                      core->event_seq);
-        return;
-    }
-    for (uint64_t seq = seen + 1; seq <= core->event_seq; seq++) {
+    bool is_known = parse_event_id(core, last, &seen);
+    size_t head = out->len;
+    for (uint64_t seq = seen + 1; is_known && seq <= core->event_seq; seq++) {
         if (may_see(&stream->who, stream->session, event_at(core, seq))) {
             event_text(core, event_at(core, seq), out);
         }
+        is_known = out->len <= MAX_REPLAY_BYTES;
+    }
+    if (!is_known) { /* unknown, forgotten, or too much to tell: take a snapshot */
+        out->len = head;
+        gh_buf_printf(out, "id: %s-%" PRIu64 "\nevent: resync\ndata: {}\n\n", core->run_id,
+                      core->event_seq);
     }
 }
 

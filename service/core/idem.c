@@ -150,21 +150,6 @@ void idem_end_locked(struct core *core, struct idem *idem, const char *object)
     free(idem);
 }
 
-static bool parse_hex(const char *text, unsigned char out[GH_SHA256])
-{
-    if (text == NULL || strlen(text) != 2 * GH_SHA256) {
-        return false;
-    }
-    for (size_t i = 0; i < GH_SHA256; i++) {
-        unsigned byte = 0;
-        if (sscanf(text + 2 * i, "%2x", &byte) != 1) {
-            return false;
-        }
-        out[i] = (unsigned char)byte;
-    }
-    return true;
-}
-
 enum gh_code idem_load(struct core *core, const struct store_row *row)
 {
     if (row->created_ms + LIFE_MS < gh_clock_wall_ms() || core->idems.n_used >= MAX_KEPT) {
@@ -175,7 +160,7 @@ enum gh_code idem_load(struct core *core, const struct store_row *row)
     GH_TRY(gh_json_parse(row->body, strlen(row->body), &body, &err));
     unsigned char hash[GH_SHA256];
     const char *object = gh_json_text(gh_json_get(body, "object"));
-    if (object == NULL || !parse_hex(gh_json_text(gh_json_get(body, "body")), hash)) {
+    if (object == NULL || !gh_id_unhex(gh_json_text(gh_json_get(body, "body")), hash)) {
         return GH_OK;
     }
     struct idem *idem = add_locked(core, row->id, hash, row->created_ms);

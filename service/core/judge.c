@@ -90,6 +90,21 @@ enum gh_code judge_gather(const struct place *place, const struct call *call, st
     return GH_OK;
 }
 
+enum gh_code judge_blank(const struct call *call, struct judged *ret, struct gh_err *err)
+{
+    struct judged judged = {.parts = calloc(call->n_parts, sizeof(struct judged_part))};
+    const struct json_t *parts = gh_json_get(call->body, "parts");
+    if (judged.parts == NULL) {
+        return gh_fail(err, GH_NOMEM, "There is not enough memory for the call.");
+    }
+    for (; judged.n < call->n_parts; judged.n++) {
+        const struct json_t *from = parts != NULL ? gh_json_at(parts, judged.n) : call->body;
+        gh_json_canonical(gh_json_get(from, "target"), &judged.parts[judged.n].target);
+    }
+    *ret = judged;
+    return GH_OK;
+}
+
 static void fill_case(const struct session *session, const struct call *call, bool is_known,
                       bool has_ticket, const struct grant *grant, struct gate_case *facts)
 {
@@ -116,6 +131,7 @@ void judge_locked(const struct session *session, const struct call *call, struct
         struct gate_verdict lexical = gate_decide(&part->facts.lexical);
         part->verdict = *gate_stricter(&kernel, &lexical);
         part->verdict.may_remember = kernel.may_remember && lexical.may_remember;
+        judged->uses_ticket = (i > 0 && judged->uses_ticket) || part->verdict.uses_ticket;
         if (i == 0 || gate_stricter(&judged->total, &part->verdict) == &part->verdict) {
             judged->total = part->verdict;
             judged->decider = i;

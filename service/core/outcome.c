@@ -137,6 +137,24 @@ static void unwrap_asking(struct lookup *look)
     }
 }
 
+/* An agent reads decisions of its own sessions, also of one that is long gone from memory. */
+static bool is_owner(struct lookup *look)
+{
+    struct store_row row = {0};
+    struct gh_err err;
+    gh_auto(gh_json_freep) struct json_t *json = NULL;
+    if (look->who.role != AUTH_AGENT) {
+        return true;
+    }
+    bool is_read = store_get(look->core->options.store, STORE_SESSION, look->session_id, &row,
+                             &err) == GH_OK &&
+                   gh_json_parse(row.body, strlen(row.body), &json, &err) == GH_OK;
+    const char *owner = is_read ? gh_json_text(gh_json_get(json, "owner")) : NULL;
+    bool is_own = owner != NULL && strcmp(owner, look->who.name) == 0;
+    store_row_fini(&row);
+    return is_own;
+}
+
 static void read_decision(void *cookie)
 {
     struct lookup *look = cookie;
@@ -147,7 +165,7 @@ static void read_decision(void *cookie)
     unwrap_asking(look);
     if (code != GH_OK) {
         http_problem(look->x, &err, NULL);
-    } else if (look->body.len == 0) {
+    } else if (look->body.len == 0 || !is_owner(look)) {
         reply_not_found(look->x);
     } else {
         reply_json(look->x, 200, &look->body);
@@ -218,10 +236,24 @@ static enum gh_code parse_outcome(struct outcome *work, struct gh_err *err)
     return GH_OK;
 }
 
+/* Not recorded, so not reported: it may be reported again. */
+static void take_back(struct outcome *work)
+{
+    struct core *core = work->core;
+    pthread_mutex_lock(&core->lock);
+    struct session *session = gh_map_find(&core->sessions, work->session_id);
+    struct recent *recent = session != NULL ? recent_find(session, work->id) : NULL;
+    if (recent != NULL) {
+        recent->has_outcome = false;
+    }
+    pthread_mutex_unlock(&core->lock);
+}
+
 static void outcome_done(enum gh_code code, void *cookie)
 {
     struct outcome *work = cookie;
     if (code != GH_OK) {
+        take_back(work);
         reply_audit_failed(work->x);
     } else {
         reply_json(work->x, 200, &work->body);

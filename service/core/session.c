@@ -36,13 +36,18 @@ struct session *session_find_locked(struct core *core, const struct auth_token *
     return session;
 }
 
+void session_unname_locked(struct core *core, const struct session *session)
+{
+    if (session->external != NULL && gh_map_find(&core->externals, session->external) == session) {
+        gh_map_remove(&core->externals, session->external);
+    }
+}
+
 void session_retire_locked(struct core *core, struct session *session)
 {
     outcome_forget(session);
     grants_free(session);
-    if (session->external != NULL) {
-        gh_map_remove(&core->externals, session->external);
-    }
+    session_unname_locked(core, session);
     if (core->ended_last != NULL) {
         core->ended_last->next_ended = session;
     } else {
@@ -137,7 +142,16 @@ void session_doc_locked(struct store_txn *txn, const struct core *core,
 void session_event_locked(struct core *core, const struct session *session, const char *type)
 {
     struct gh_buf data = GH_BUF_INIT;
-    session_json_locked(core, session, &data);
+    struct gh_jw w = {&data, false};
+    gh_jw_obj(&w, NULL);
+    gh_jw_str(&w, "id", session->id);
+    gh_jw_str(&w, "agent", session->agent);
+    gh_jw_str(&w, "title", session->title);
+    gh_jw_str(&w, "mode", gate_mode_name(session->mode));
+    gh_jw_str(&w, "state", session->is_active ? "active" : "ended");
+    gh_jw_bool(&w, "tainted", session->is_tainted);
+    gh_jw_int(&w, "pending", (int64_t)session->n_pending);
+    gh_jw_end(&w);
     event_emit_locked(core, type, session, session->owner, &data);
 }
 
@@ -188,6 +202,24 @@ static void load_state(struct session *session, const struct json_t *body,
     tools_load(session, gh_json_get(body, "tools"));
 }
 
+/* The folder is gone or refused now: enough of a place to end the session properly. */
+static enum gh_code lost_place(struct core *core, struct session *session,
+                               const struct json_t *shown, struct gh_err *err)
+{
+    struct place *place = calloc(1, sizeof *place);
+    if (place == NULL) {
+        return gh_fail(err, GH_NOMEM, "There is not enough memory for a session.");
+    }
+    atomic_init(&place->refs, 1);
+    place->policy = policy_ref(core->policy);
+    place->working_dir = strdup(text_in(shown, "working_dir", "/"));
+    session->place = place;
+    session->is_lost = true;
+    return place->working_dir != NULL
+               ? gate_rules_extend(core->policy->rules, "/", NULL, 0, &place->rules, err)
+               : gh_fail(err, GH_NOMEM, "There is not enough memory for a session.");
+}
+
 /* Build a session from its document; *ret is owned by caller. */
 static enum gh_code session_read(struct core *core, const struct store_row *row,
                                  struct session **ret, struct gh_err *err)
@@ -215,6 +247,9 @@ static enum gh_code session_read(struct core *core, const struct store_row *row,
     session->is_born = true;
     load_state(session, body, shown);
     enum gh_code code = load_place(core, session, shown, err);
+    if (code != GH_OK && code != GH_NOMEM) {
+        code = lost_place(core, session, shown, err);
+    }
     if (code == GH_OK &&
         (session->agent == NULL || session->title == NULL || session->deny_json == NULL)) {
         code = gh_fail(err, GH_NOMEM, "There is not enough memory for a session.");

@@ -8,7 +8,10 @@ struct change_work {
     struct core *core;
     struct http_exchange *x;
     char session[GH_ID];
-    enum gate_mode mode_before;
+    uint64_t mode_version; /* of the session when this was asked */
+    bool has_mode;
+    struct idem *idem;   /* in progress, or NULL */
+    char *title;         /* or NULL; owned */
     bool is_loosening;   /* takes effect only when it is durable */
     enum gate_mode mode; /* wanted */
     bool is_by_approver;
@@ -20,8 +23,7 @@ static struct change_work *change_new(struct core *core, struct http_exchange *x
 {
     struct change_work *work = calloc(1, sizeof *work);
     if (work != NULL) {
-        *work = (struct change_work){
-            .core = core, .x = x, .mode_before = session->mode, .mode = session->mode};
+        *work = (struct change_work){.core = core, .x = x, .mode = session->mode};
         memcpy(work->session, session->id, sizeof work->session);
     }
     return work;
@@ -69,20 +71,17 @@ static enum gh_code check_patch(const struct session *session, const struct patc
     return GH_OK;
 }
 
-/* The mode is in force: remember it for the place, cancel what it refuses. */
-static void mode_in_force_locked(struct core *core, struct session *session, struct store_txn *txn,
-                                 bool is_by_approver)
+/* The mode is in force. Only an approver's change binds, or releases, later sessions in the folder.
+ */
+static void mode_in_force_locked(struct core *core, struct session *session, bool is_by_approver)
 {
-    bool is_plan_by_approver =
-        session->mode == GATE_PLAN && (is_by_approver || session->is_plan_by_approver);
+    bool is_plan = session->mode == GATE_PLAN;
+    session->is_plan_by_approver = is_plan && (is_by_approver || session->is_plan_by_approver);
     struct trace *trace =
-        trace_of_locked(core, session->owner, session->place->working_dir, is_plan_by_approver);
-    session->is_plan_by_approver = is_plan_by_approver;
-    if (trace != NULL && trace->is_plan != is_plan_by_approver) {
-        trace->is_plan = is_plan_by_approver;
-        if (txn != NULL) {
-            trace_doc(txn, trace);
-        }
+        is_by_approver ? trace_of_locked(core, session->owner, session->place->working_dir, is_plan)
+                       : NULL;
+    if (trace != NULL) {
+        trace->is_plan = is_plan;
     }
 }
 
@@ -96,6 +95,23 @@ static void settle_by_mode_locked(struct core *core, struct session *session)
     }
 }
 
+/* What loosens is in force now, unless another change of the mode came meanwhile. */
+static void apply_locked(struct change_work *work, struct session *session)
+{
+    if (work->title != NULL) {
+        free(session->title);
+        session->title = gh_steal(&work->title);
+    }
+    if (work->is_loosening && session->is_active && session->mode_version == work->mode_version) {
+        session->mode = work->mode;
+        mode_in_force_locked(work->core, session, work->is_by_approver);
+        settle_by_mode_locked(work->core, session);
+    } else {
+        session_event_locked(work->core, session, "session.updated");
+    }
+    session_json_locked(work->core, session, &work->body);
+}
+
 static void patch_done(enum gh_code code, void *cookie)
 {
     struct change_work *work = cookie;
@@ -103,41 +119,43 @@ static void patch_done(enum gh_code code, void *cookie)
     pthread_mutex_lock(&core->lock);
     struct session *session = gh_map_find(&core->sessions, work->session);
     if (code == GH_OK && session != NULL) {
-        if (work->is_loosening && session->mode == work->mode_before) {
-            session->mode = work->mode;
-            mode_in_force_locked(core, session, NULL, work->is_by_approver);
-            settle_by_mode_locked(core, session);
-        }
-        session_json_locked(core, session, &work->body);
+        apply_locked(work, session);
     }
     pthread_mutex_unlock(&core->lock);
-    if (code == GH_OK) {
-        reply_json(work->x, 200, &work->body);
-    } else {
+    if (code != GH_OK) {
         reply_audit_failed(work->x);
+    } else if (session == NULL) {
+        reply_not_found(work->x);
+    } else {
+        reply_json(work->x, 200, &work->body);
     }
     gh_buf_fini(&work->body);
+    free(work->title);
     free(work);
 }
 
-/* Write the session as it will be with the wanted mode; put the present one back. */
-static void write_with_mode_locked(struct core *core, struct session *session,
-                                   const struct change_work *work, struct store_txn *txn)
+/* Write the session as it will be; put back what it is until that is durable. The folder's trace is
+ * written even when it is the same: an earlier write of it may have failed. */
+static void write_as_locked(struct core *core, struct session *session,
+                            const struct change_work *work, struct store_txn *txn)
 {
-    enum gate_mode now = session->mode;
+    enum gate_mode mode = session->mode;
     bool was_plan = session->is_plan_by_approver;
-    const struct trace *known =
-        trace_of_locked(core, session->owner, session->place->working_dir, false);
+    char *title = session->title;
     session->mode = work->mode;
     session->is_plan_by_approver = work->mode == GATE_PLAN && (work->is_by_approver || was_plan);
+    session->title = work->title != NULL ? work->title : title;
     session_doc_locked(txn, core, session);
-    if (known != NULL && known->is_plan && work->mode != GATE_PLAN) {
+    const struct trace *known =
+        trace_of_locked(core, session->owner, session->place->working_dir, false);
+    if (known != NULL && work->has_mode && work->is_by_approver) {
         struct trace as = *known;
-        as.is_plan = false;
+        as.is_plan = work->mode == GATE_PLAN;
         trace_doc(txn, &as);
     }
-    session->mode = now;
+    session->mode = mode;
     session->is_plan_by_approver = was_plan;
+    session->title = title;
 }
 
 static void patch_locked(struct core *core, struct session *session, const struct patch *patch,
@@ -155,29 +173,26 @@ static void patch_locked(struct core *core, struct session *session, const struc
     }
     struct meta meta;
     meta_of(x, who, &meta);
-    if (title != NULL) {
-        free(session->title);
-        session->title = title;
-    }
+    work->title = title;
+    work->has_mode = patch->has_mode;
     work->mode = patch->has_mode ? patch->mode : session->mode;
     work->is_by_approver = who->role == AUTH_APPROVER;
     work->is_loosening = work->mode != session->mode && work->mode != GATE_PLAN;
     bool is_tightening = work->mode != session->mode && work->mode == GATE_PLAN;
-    if (is_tightening || (work->mode == GATE_PLAN && work->is_by_approver && patch->has_mode)) {
+    work->mode_version = patch->has_mode ? ++session->mode_version : session->mode_version;
+    if (patch->has_mode && work->mode == GATE_PLAN) {
         session->mode = GATE_PLAN;
-        mode_in_force_locked(core, session, txn, work->is_by_approver);
+        mode_in_force_locked(core, session, work->is_by_approver);
     }
     if (patch->has_mode) {
         record_note(
             txn, &(struct note){"mode", session->id, session->id, gate_mode_name(work->mode), "{}"},
             &meta);
     }
-    write_with_mode_locked(core, session, work, txn);
+    write_as_locked(core, session, work, txn);
     store_commit(core->options.store, &txn, patch_done, work);
     if (is_tightening) {
         settle_by_mode_locked(core, session);
-    } else if (!work->is_loosening) {
-        session_event_locked(core, session, "session.updated");
     }
 }
 
@@ -205,53 +220,75 @@ void core_session_patch(struct core *core, struct http_exchange *x, const struct
 static void end_done(enum gh_code code, void *cookie)
 {
     struct change_work *work = cookie;
-    if (code == GH_OK) {
+    struct core *core = work->core;
+    pthread_mutex_lock(&core->lock);
+    struct session *session = gh_map_find(&core->sessions, work->session);
+    if (session != NULL && code == GH_OK) {
+        session->is_end_stored = !session->is_active;
+    }
+    idem_end_locked(core, work->idem, code == GH_OK ? work->session : NULL);
+    pthread_mutex_unlock(&core->lock);
+    if (work->x != NULL && code == GH_OK) {
         reply_json(work->x, 200, &work->body);
-    } else {
+    } else if (work->x != NULL) {
         reply_audit_failed(work->x);
     }
     gh_buf_fini(&work->body);
     free(work);
 }
 
-/* Ending is closing: it takes effect at once, whatever the disk says. */
-static void end_locked(struct core *core, struct session *session, struct http_exchange *x,
-                       const struct auth_token *who)
+/* In memory: closed at once, whatever the disk says. */
+static void close_locked(struct core *core, struct session *session)
+{
+    session->is_active = false;
+    session->ended_ms = gh_clock_wall_ms();
+    session->is_end_stored = false;
+    ask_cancel_all_locked(core, session, GATE_R_CANCELLED);
+    session_event_locked(core, session, "session.ended");
+    session_retire_locked(core, session);
+}
+
+/* Close it, or, when an earlier record of its end was lost, record it again. */
+static bool end_locked(struct core *core, struct session *session, struct http_exchange *x,
+                       const struct meta *meta)
 {
     struct change_work *work = change_new(core, x, session);
     struct store_txn *txn = store_txn_new();
     if (work == NULL || txn == NULL) {
         free(work);
         store_txn_free(txn);
-        reply_audit_failed(x);
-        return;
+        return false;
     }
-    struct meta meta;
-    meta_of(x, who, &meta);
-    session->is_active = false;
-    session->ended_ms = gh_clock_wall_ms();
-    ask_cancel_all_locked(core, session, GATE_R_CANCELLED);
+    if (session->is_active) {
+        close_locked(core, session);
+    }
     session_json_locked(core, session, &work->body);
     session_doc_locked(txn, core, session);
-    record_note(txn, &(struct note){"session", session->id, session->id, "ended", "{}"}, &meta);
-    session_event_locked(core, session, "session.ended");
+    record_note(txn, &(struct note){"session", session->id, session->id, "ended", "{}"}, meta);
     store_commit(core->options.store, &txn, end_done, work);
-    session_retire_locked(core, session);
+    return true;
+}
+
+void session_end_locked(struct core *core, struct session *session)
+{
+    (void)end_locked(core, session, NULL, NULL);
 }
 
 void core_session_end(struct core *core, struct http_exchange *x, const struct auth_token *who,
                       const char *id)
 {
+    struct meta meta;
+    meta_of(x, who, &meta);
     pthread_mutex_lock(&core->lock);
     struct session *session = session_find_locked(core, who, id);
     if (session == NULL || !session->is_born) {
         reply_not_found(x);
-    } else if (!session->is_active) {
+    } else if (!session->is_active && session->is_end_stored) {
         gh_auto(gh_buf_fini) struct gh_buf body = GH_BUF_INIT;
         session_json_locked(core, session, &body);
         reply_json(x, 200, &body);
-    } else {
-        end_locked(core, session, x, who);
+    } else if (!end_locked(core, session, x, &meta)) {
+        reply_audit_failed(x);
     }
     pthread_mutex_unlock(&core->lock);
 }
@@ -299,15 +336,21 @@ bool session_reopen_locked(struct core *core, struct session *session)
 }
 
 void answer_reopened_locked(struct core *core, struct session *session, enum gate_mode mode,
-                            struct http_exchange *x, const struct auth_token *who)
+                            struct http_exchange *x, const struct auth_token *who,
+                            struct idem *idem)
 {
     struct change_work *work = change_new(core, x, session);
     struct store_txn *txn = store_txn_new();
     if (work == NULL || txn == NULL) {
         free(work);
         store_txn_free(txn);
+        idem_end_locked(core, idem, NULL);
         reply_audit_failed(x);
         return;
+    }
+    work->idem = idem;
+    if (idem != NULL) {
+        idem_doc(txn, idem, session->id);
     }
     struct meta meta;
     meta_of(x, who, &meta);

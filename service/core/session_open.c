@@ -155,13 +155,19 @@ enum gate_mode session_stricter_mode(enum gate_mode a, enum gate_mode b)
 }
 
 struct known_work {
+    struct core *core;
     struct http_exchange *x;
+    struct idem *idem; /* in progress, or NULL */
+    char session[GH_ID];
     struct gh_buf body;
 };
 
 static void known_done(enum gh_code code, void *cookie)
 {
     struct known_work *work = cookie;
+    pthread_mutex_lock(&work->core->lock);
+    idem_end_locked(work->core, work->idem, code == GH_OK ? work->session : NULL);
+    pthread_mutex_unlock(&work->core->lock);
     if (code != GH_OK) {
         reply_audit_failed(work->x);
     } else {
@@ -171,36 +177,58 @@ static void known_done(enum gh_code code, void *cookie)
     free(work);
 }
 
+/* A request for a session that exists. */
+struct known {
+    struct http_exchange *x;
+    const struct auth_token *who;
+    enum gate_mode mode;
+    struct idem *idem; /* in progress, or NULL; taken */
+};
+
+static void record_mode_locked(struct core *core, struct session *session, struct store_txn *txn,
+                               const struct known *known)
+{
+    struct meta meta;
+    meta_of(known->x, known->who, &meta);
+    session_doc_locked(txn, core, session);
+    record_note(
+        txn, &(struct note){"mode", session->id, session->id, gate_mode_name(session->mode), "{}"},
+        &meta);
+    session_event_locked(core, session, "session.updated");
+    ask_sweep_locked(core, session);
+}
+
 /* Answer with the existing session, in the stricter of both modes. */
-static void answer_known_locked(struct core *core, struct session *session, enum gate_mode mode,
-                                struct http_exchange *x, const struct auth_token *who)
+static void answer_known_locked(struct core *core, struct session *session,
+                                const struct known *known)
 {
     struct known_work *work = calloc(1, sizeof *work);
     struct store_txn *txn = store_txn_new();
     if (work == NULL || txn == NULL) {
         free(work);
         store_txn_free(txn);
-        reply_audit_failed(x);
+        idem_end_locked(core, known->idem, NULL);
+        reply_audit_failed(known->x);
         return;
     }
-    work->x = x;
-    enum gate_mode stricter = session_stricter_mode(session->mode, mode);
-    if (stricter == session->mode && session->is_active) {
-        session_json_locked(core, session, &work->body);
+    enum gate_mode stricter = session_stricter_mode(session->mode, known->mode);
+    bool is_changed = stricter != session->mode;
+    *work = (struct known_work){.core = core, .x = known->x, .idem = known->idem};
+    memcpy(work->session, session->id, sizeof work->session);
+    session->mode = stricter;
+    session->mode_version += is_changed;
+    session_json_locked(core, session, &work->body);
+    if (is_changed) {
+        record_mode_locked(core, session, txn, known);
+    }
+    if (known->idem != NULL) {
+        idem_doc(txn, known->idem, session->id);
+    }
+    if (!is_changed && known->idem == NULL) {
         store_txn_free(txn);
         known_done(GH_OK, work);
         return;
     }
-    struct meta meta;
-    meta_of(x, who, &meta);
-    session->mode = stricter;
-    session_json_locked(core, session, &work->body);
-    session_doc_locked(txn, core, session);
-    record_note(txn,
-                &(struct note){"mode", session->id, session->id, gate_mode_name(stricter), "{}"},
-                &meta);
-    session_event_locked(core, session, "session.updated");
-    ask_sweep_locked(core, session);
     store_commit(core->options.store, &txn, known_done, work);
 }
 
@@ -213,8 +241,10 @@ static void answer_openings_locked(struct core *core, struct session *session,
     while (opening != NULL) {
         struct opening *next = opening->next;
         if (is_ok) {
-            answer_known_locked(core, session, session->mode, opening->x, who);
+            answer_known_locked(core, session,
+                                &(struct known){opening->x, who, opening->mode, opening->idem});
         } else {
+            idem_end_locked(core, opening->idem, NULL);
             reply_audit_failed(opening->x);
         }
         free(opening);
@@ -240,9 +270,7 @@ static void born(enum gh_code code, void *cookie)
     } else {
         answer_openings_locked(core, session, &work->who, false);
         gh_map_remove(&core->sessions, session->id);
-        if (session->external != NULL) {
-            gh_map_remove(&core->externals, session->external);
-        }
+        session_unname_locked(core, session);
         session_free(session);
     }
     pthread_mutex_unlock(&core->lock);
@@ -378,13 +406,13 @@ static enum gh_code create_locked(struct open_work *work, struct gh_err *err)
 }
 
 /* The external id is being born right now: wait for it. */
-static bool join_opening_locked(struct session *session, struct http_exchange *x)
+static bool join_opening_locked(struct session *session, const struct open_work *work)
 {
     struct opening *opening = malloc(sizeof *opening);
     if (opening == NULL) {
         return false;
     }
-    *opening = (struct opening){x, session->openings};
+    *opening = (struct opening){work->x, work->mode, work->idem, session->openings};
     session->openings = opening;
     return true;
 }
@@ -396,11 +424,14 @@ static bool open_locked(struct open_work *work)
     struct gh_err err;
     struct session *known =
         work->external != NULL ? gh_map_find(&core->externals, work->external) : NULL;
+    if (known != NULL && known->is_born) {
+        answer_known_locked(core, known,
+                            &(struct known){work->x, &work->who, work->mode, work->idem});
+        return false;
+    }
     if (known != NULL) {
-        idem_end_locked(core, work->idem, known->id);
-        if (known->is_born) {
-            answer_known_locked(core, known, work->mode, work->x, &work->who);
-        } else if (!join_opening_locked(known, work->x)) {
+        if (!join_opening_locked(known, work)) {
+            idem_end_locked(core, work->idem, NULL);
             reply_audit_failed(work->x);
         }
         return false;
@@ -429,18 +460,35 @@ static struct session *revive_locked(struct core *core, const char *external)
     return found;
 }
 
+/* Look at the folder under the policy in force; a reload meanwhile means looking again. Returns
+ * with the lock held. */
+static enum gh_code look_and_lock(struct open_work *work, struct gh_err *err)
+{
+    struct core *core = work->core;
+    for (;;) {
+        enum gh_code code = place_new(core, work->policy, work->working_dir, work->deny_paths,
+                                      work->n_deny_paths, &work->place, err);
+        if (code == GH_OK && work->external != NULL) {
+            session_recall(core, work->external);
+        }
+        pthread_mutex_lock(&core->lock);
+        if (work->policy == core->policy) {
+            return code;
+        }
+        policy_unref(work->policy);
+        work->policy = policy_ref(core->policy);
+        pthread_mutex_unlock(&core->lock);
+        place_unrefp(&work->place);
+    }
+}
+
 /* On the pool: look at the folder, find an ended session, then open. */
 static void open_on_pool(void *cookie)
 {
     struct open_work *work = cookie;
     struct core *core = work->core;
     struct gh_err err;
-    enum gh_code code = place_new(core, work->policy, work->working_dir, work->deny_paths,
-                                  work->n_deny_paths, &work->place, &err);
-    if (code == GH_OK && work->external != NULL) {
-        session_recall(core, work->external);
-    }
-    pthread_mutex_lock(&core->lock);
+    enum gh_code code = look_and_lock(work, &err);
     bool is_taken = false;
     struct session *ended = NULL;
     if (code == GH_OK && work->external != NULL &&
@@ -452,8 +500,7 @@ static void open_on_pool(void *cookie)
         http_problem(work->x, &err, NULL);
     } else if (ended != NULL && count_active_locked(core, work->who.name) < MAX_ACTIVE_PER_TOKEN &&
                session_reopen_locked(core, ended)) {
-        idem_end_locked(core, work->idem, ended->id);
-        answer_reopened_locked(core, ended, work->mode, work->x, &work->who);
+        answer_reopened_locked(core, ended, work->mode, work->x, &work->who, work->idem);
     } else {
         is_taken = open_locked(work);
     }
@@ -476,14 +523,9 @@ static bool admit_locked(struct open_work *work)
     idem_body(work->x, body);
     enum idem_result result = idem_begin_locked(core, work->x, &work->who, body, &work->idem);
     if (result == IDEM_REPLAY) {
-        const struct session *session = gh_map_find(&core->sessions, work->idem->object);
-        gh_auto(gh_buf_fini) struct gh_buf text = GH_BUF_INIT;
-        if (session != NULL) {
-            session_json_locked(core, session, &text);
-            reply_json(work->x, 200, &text);
-        } else {
-            reply_not_found(work->x);
-        }
+        char id[GH_ID];
+        memcpy(id, work->idem->object, sizeof id);
+        core_session_get(core, work->x, &work->who, id);
     }
     return result == IDEM_NEW || result == IDEM_NONE;
 }

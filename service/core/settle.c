@@ -13,8 +13,9 @@ struct settling {
     struct core *core;
     struct ask *ask;         /* stays in memory while it is settling */
     struct http_exchange *x; /* who settled it and waits for the outcome, or NULL */
-    char *final;    /* the decision as it will read, or NULL when it is answered already; owned */
-    bool is_ticket; /* only the decision is settled; the approval goes on */
+    char *final;     /* the decision as it will read, or NULL when it is answered already; owned */
+    bool is_refusal; /* `x` asked for something else: it is told what became of it */
+    bool is_ticket;  /* only the decision is settled; the approval goes on */
 };
 
 /* ---- the record ---- */
@@ -91,38 +92,42 @@ static void run_deferred_locked(struct core *core, struct ask *ask)
     }
 }
 
+/* A claim ends without an outcome: whatever came meanwhile has its turn. */
 void settle_release_locked(struct core *core, struct ask *ask)
 {
     ask->is_settling = false;
-    if (ask->is_over) {
-        settle_timeout_locked(core, ask);
-    }
+    ask_look_again_locked(core, ask);
     run_deferred_locked(core, ask);
 }
 
-/* Not durable, so not settled. Whoever holds is denied now; what was due is tried again. */
+/* Those who hold are denied now: no record, no allow. */
+static void deny_holders_locked(struct core *core, struct ask *ask)
+{
+    struct wait *next = NULL;
+    for (struct wait *wait = ask->waits; wait != NULL; wait = next) {
+        next = wait->next;
+        if (wait->kind == WAIT_DECISION) {
+            reply_audit_failed(wait_take_locked(core, wait));
+        }
+    }
+}
+
+/* Not durable, so not settled. What the system wanted stays wanted and is tried again. */
 static void failed_locked(struct settling *work)
 {
     struct core *core = work->core;
     struct ask *ask = work->ask;
+    bool is_person = work->x != NULL && !work->is_refusal;
     if (!work->is_ticket) {
         settlement_fini(&ask->settlement);
-        ask->settled_ms = -1;
     }
     if (work->x != NULL) {
         reply_audit_failed(work->x);
-    } else {
-        struct wait *next = NULL;
-        for (struct wait *wait = ask->waits; wait != NULL; wait = next) {
-            next = wait->next;
-            if (wait->kind == WAIT_DECISION) {
-                reply_audit_failed(wait_take_locked(core, wait));
-            }
-        }
     }
-    if (work->x == NULL || ask->is_over) {
-        clock_set_locked(core, &ask->due_retry, gh_clock_boot_ms() + RETRY_MS);
+    if (!is_person) {
+        deny_holders_locked(core, ask);
     }
+    clock_set_locked(core, &ask->due_retry, gh_clock_boot_ms() + RETRY_MS);
     ask->is_settling = false;
     run_deferred_locked(core, ask);
 }
@@ -143,10 +148,7 @@ static void remember_locked(struct core *core, struct ask *ask, struct session *
         }
         judge_locked(session, other->call, &other->judged, false);
         if (other->judged.total.decision == GATE_ALLOW_ALWAYS) {
-            struct settlement how = {.state = ASK_ALLOWED};
-            if (answer_make(&how.answer, &other->judged.total, gate_reason_text(GATE_R_GRANTED))) {
-                settle_start_locked(core, other, &how, NULL, NULL);
-            }
+            approval_grant_locked(core, other);
         }
     }
 }
@@ -194,12 +196,15 @@ static void settled_locked(struct settling *work)
     }
     ask_to_settled_locked(core, ask);
     ask_changed_locked(core, ask);
-    if (work->x != NULL) {
+    if (work->x != NULL && work->is_refusal) {
+        approval_reply_settled_locked(core, ask, work->x);
+    } else if (work->x != NULL) {
         approval_reply_locked(core, ask, work->x);
     }
     run_deferred_locked(core, ask);
     call_free(gh_steal(&ask->call));
     judged_fini(&ask->judged);
+    place_unrefp(&ask->place);
 }
 
 /* The caller's own limit came first: its decision is denied, the approval goes on. */
@@ -241,45 +246,82 @@ static void done(enum gh_code code, void *cookie)
 
 /* ---- the ways to settle ---- */
 
-void settle_start_locked(struct core *core, struct ask *ask, struct settlement *how,
-                         struct http_exchange *x, const struct meta *meta)
+/* Claim and record. `how` is taken. */
+static void begin_locked(struct settling *from, struct settlement *how, const struct meta *meta)
 {
-    struct settling *work = calloc(1, sizeof *work);
+    struct core *core = from->core;
+    struct ask *ask = from->ask;
+    struct settling *work = malloc(sizeof *work);
     struct store_txn *txn = store_txn_new();
     ask->settlement = *how;
     ask->settled_ms = gh_clock_wall_ms(); /* one instant for memory, record and document */
     *how = (struct settlement){0};
     ask->is_settling = true;
-    if (work == NULL || txn == NULL) {
-        struct settling lost = {core, ask, x, NULL, false};
+    if (txn != NULL && !ask->is_answered) {
+        from->final = record_final(txn, ask, &ask->settlement.answer, meta);
+    }
+    if (work == NULL || txn == NULL || (!ask->is_answered && from->final == NULL)) {
         store_txn_free(txn);
         free(work);
-        failed_locked(&lost);
+        failed_locked(from);
+        free(from->final);
         return;
     }
-    *work = (struct settling){core, ask, x, NULL, false};
-    if (!ask->is_answered) {
-        work->final = record_final(txn, ask, &ask->settlement.answer, meta);
-    }
+    *work = *from;
     record_settlement(txn, ask, &ask->settlement, meta);
     ask_doc_locked(txn, core, ask, &ask->settlement, work->final);
     store_commit(core->options.store, &txn, done, work);
 }
 
-void settle_system_locked(struct core *core, struct ask *ask, enum gate_tier tier,
-                          enum gate_reason reason)
+void settle_start_locked(struct core *core, struct ask *ask, struct settlement *how,
+                         struct http_exchange *x, const struct meta *meta)
 {
-    struct settlement how = {.state = ASK_CANCELLED};
+    begin_locked(&(struct settling){.core = core, .ask = ask, .x = x}, how, meta);
+}
+
+/* The cancel of a system; false without memory. */
+static bool make_cancel(const struct ask *ask, enum gate_tier tier, enum gate_reason reason,
+                        struct settlement *ret)
+{
     const struct gate_verdict verdict = {
         .decision = GATE_DENY, .tier = tier, .by = GATE_BY_SYSTEM, .reason = reason};
     char text[1024];
     struct judged as = ask->judged;
     as.total = verdict;
     judge_reason(ask->session, &as, text, sizeof text);
-    if (answer_make(&how.answer, &verdict, text)) {
+    *ret = (struct settlement){.state = ASK_CANCELLED};
+    return answer_make(&ret->answer, &verdict, text);
+}
+
+void settle_system_locked(struct core *core, struct ask *ask, enum gate_tier tier,
+                          enum gate_reason reason)
+{
+    struct settlement how;
+    if (!ask->is_unwanted) {
+        ask->is_unwanted = true; /* the first reason is the one that counts */
+        ask->unwanted_tier = tier;
+        ask->unwanted_reason = reason;
+    }
+    if (ask->is_settling) {
+        return; /* looked at again when that ends */
+    }
+    if (make_cancel(ask, ask->unwanted_tier, ask->unwanted_reason, &how)) {
         settle_start_locked(core, ask, &how, NULL, NULL);
     } else {
         clock_set_locked(core, &ask->due_retry, gh_clock_boot_ms() + RETRY_MS);
+    }
+}
+
+void settle_refuse_locked(struct core *core, struct ask *ask, const struct gate_verdict *verdict,
+                          struct http_exchange *x, const struct meta *meta)
+{
+    struct settlement how;
+    if (make_cancel(ask, verdict->tier, verdict->reason, &how)) {
+        begin_locked(&(struct settling){.core = core, .ask = ask, .x = x, .is_refusal = true}, &how,
+                     meta);
+    } else {
+        reply_audit_failed(x);
+        settle_release_locked(core, ask);
     }
 }
 
@@ -314,10 +356,16 @@ void settle_ticket_locked(struct core *core, struct ask *ask)
         clock_set_locked(core, &ask->due_retry, gh_clock_boot_ms() + RETRY_MS);
         return;
     }
-    *work = (struct settling){core, ask, NULL, NULL, true};
+    *work = (struct settling){.core = core, .ask = ask, .is_ticket = true};
     ask->is_settling = true;
     work->final = record_final(txn, ask, &answer, NULL);
-    ask_doc_locked(txn, core, ask, NULL, work->final);
     answer_fini(&answer);
+    if (work->final == NULL) {
+        store_txn_free(txn);
+        failed_locked(work);
+        free_settling(work);
+        return;
+    }
+    ask_doc_locked(txn, core, ask, NULL, work->final);
     store_commit(core->options.store, &txn, done, work);
 }

@@ -113,6 +113,8 @@ struct response {
 
 struct opening {
     struct http_exchange *x;
+    enum gate_mode mode; /* the one it asked for */
+    struct idem *idem;   /* in progress, or NULL */
     struct opening *next;
 };
 
@@ -126,8 +128,12 @@ struct session {
     char *deny_json;     /* the session's own deny_paths as a JSON array; owned */
     enum gate_mode mode;
     bool is_plan_by_approver;
+    uint64_t mode_version;  /* moves with each change of the mode that was asked for */
+    uint64_t taint_version; /* moves with each finding */
     bool is_active;
-    bool is_born; /* durable and visible */
+    bool is_lost;       /* loaded without its folder: it is ended as soon as all is loaded */
+    bool is_end_stored; /* the end is durable */
+    bool is_born;       /* durable and visible */
     struct opening
         *openings; /* requests for the same external id that came while it is being born */
     struct session *next_ended;   /* ended sessions, oldest first */
@@ -191,6 +197,7 @@ struct ask {
     char session_id[GH_ID];
     char owner[AUTH_NAME];
     struct session *session; /* borrowed; valid while pending */
+    struct place *place;     /* under which `judged` was gathered; counted */
     struct call *call;       /* owned; NULL after settling */
     struct judged judged;    /* facts at the time of asking; empty after settling */
     char *fixed;        /* members of the approval that never change, JSON without braces; owned */
@@ -212,7 +219,11 @@ struct ask {
     struct settlement settlement; /* valid when not pending, or while settling */
     bool is_born;                 /* durable and visible */
     bool is_settling;             /* an outcome is on its way to the disk */
-    bool is_over;                 /* its time is up; nothing may allow it any more */
+    bool is_unwanted; /* a system's cancel came while it was settling, or could not be recorded */
+    enum gate_tier unwanted_tier;
+    enum gate_reason unwanted_reason;
+    int64_t back_at_ms; /* CLOCK_BOOTTIME: a caller that broke off is given up; 0: it did not */
+    bool is_over;       /* its time is up; nothing may allow it any more */
     bool is_answered; /* the decision is settled (always when not pending; with a ticket earlier) */
     bool is_gone;     /* the caller broke off */
     struct answer answer; /* valid when is_answered */
@@ -261,6 +272,7 @@ struct event {
     char session[GH_ID];
     char owner[AUTH_NAME]; /* owner of the session: who may see it among agents */
     char *data;            /* JSON; owned */
+    size_t bytes;          /* of data */
 };
 
 struct stream {
@@ -315,6 +327,8 @@ struct core {
 
     struct event events[N_EVENTS];
     uint64_t event_seq; /* newest */
+    size_t n_events;    /* kept */
+    size_t event_bytes; /* of them all */
     struct stream *streams;
     size_t n_streams;
 
@@ -357,12 +371,18 @@ GH_MUST_USE enum gh_code place_new(struct core *core, struct policy *policy,
                                    const char *working_dir, const char *const *entries,
                                    size_t n_entries, struct place **ret, struct gh_err *err);
 
+/* Take it out of the external ids, if it is the one its id names. */
+void session_unname_locked(struct core *core, const struct session *session);
+
 /* An ended session: drop what only an active one needs; the oldest beyond a bound are forgotten. */
 void session_retire_locked(struct core *core, struct session *session);
 
 /* Bring an ended session of this external id back from the store into memory, still ended. Reads
  * the disk; without the lock. */
 void session_recall(struct core *core, const char *external);
+
+/* End a session that may not go on (its folder is refused now). */
+void session_end_locked(struct core *core, struct session *session);
 
 /* Make an ended session active again, without grants; false without memory. */
 bool session_reopen_locked(struct core *core, struct session *session);
@@ -376,7 +396,8 @@ GH_MUST_USE enum gh_code session_rebase_locked(struct core *core, struct session
 
 /* Record the reopening and answer with the session, in the stricter of both modes. */
 void answer_reopened_locked(struct core *core, struct session *session, enum gate_mode mode,
-                            struct http_exchange *x, const struct auth_token *who);
+                            struct http_exchange *x, const struct auth_token *who,
+                            struct idem *idem);
 
 /* Plan before act before autonomous. */
 enum gate_mode session_stricter_mode(enum gate_mode a, enum gate_mode b);
@@ -433,11 +454,21 @@ void ask_due_locked(struct core *core, struct ask *ask, enum ask_due kind);
 void ask_hold_back_locked(struct core *core, struct ask *ask);
 void ask_touch_locked(struct core *core, struct ask *ask, const struct auth_token *who);
 const char *ask_state_name(enum ask_state state);
+/* What became due, or was wanted, while it could not be settled; then the gate's present view. */
+void ask_look_again_locked(struct core *core, struct ask *ask);
+
+/* Gather the facts again under the session's present rules; what cannot be gathered is cancelled.
+ */
+void ask_regather_locked(struct core *core, struct ask *ask);
 void ask_sweep_locked(struct core *core, struct session *session);
 void ask_cancel_all_locked(struct core *core, struct session *session, enum gate_reason reason);
 GH_MUST_USE enum gh_code ask_load(struct core *core, const struct store_row *row);
 void settle_start_locked(struct core *core, struct ask *ask, struct settlement *how,
                          struct http_exchange *x, const struct meta *meta);
+/* Cancel what the gate refuses now; `x`, which wanted to allow it, is told so once it is durable.
+ */
+void settle_refuse_locked(struct core *core, struct ask *ask, const struct gate_verdict *verdict,
+                          struct http_exchange *x, const struct meta *meta);
 void settle_release_locked(struct core *core, struct ask *ask);
 void settle_put_locked(struct core *core, struct ask *ask, struct http_exchange *x,
                        const struct auth_token *who);
@@ -461,6 +492,15 @@ void settle_timeout_locked(struct core *core, struct ask *ask);
 void settle_ticket_locked(struct core *core, struct ask *ask);
 void settlement_fini(struct settlement *how);
 void ask_reply_decision(const struct ask *ask, struct http_exchange *x);
+/* 304 with the entity tag of `revision`. */
+void approval_not_modified(const struct core *core, struct http_exchange *x, uint64_t revision);
+
+/* 409 or 410 with what became of it. */
+void approval_reply_settled_locked(struct core *core, const struct ask *ask,
+                                   struct http_exchange *x);
+
+/* Allow by a grant that covers it now: looked at again on the pool first. */
+void approval_grant_locked(struct core *core, struct ask *ask);
 void approval_reply_locked(struct core *core, const struct ask *ask, struct http_exchange *x);
 void approvals_reply_locked(struct core *core, struct wait *wait);
 

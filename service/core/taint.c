@@ -151,21 +151,24 @@ void traces_free(struct core *core)
 
 /* ---- scanning ---- */
 
-/* Record the first finding; later ones change nothing but are still in the audit. */
+/* Keep the first finding. The documents are written with every finding: an earlier write may have
+ * failed, and a restart must not be looser than what was told. */
 static void set_taint_locked(struct core *core, struct session *session, struct taint *found,
                              struct store_txn *txn)
 {
     struct trace *trace = trace_of_locked(core, session->owner, session->place->working_dir, true);
-    if (trace != NULL && !trace->is_tainted && taint_copy(&trace->taint, found)) {
-        trace->is_tainted = true;
+    session->taint_version++;
+    if (trace != NULL && !trace->is_tainted) {
+        trace->is_tainted = taint_copy(&trace->taint, found);
+    }
+    if (trace != NULL && trace->is_tainted) {
         trace_doc(txn, trace);
     }
-    if (session->is_tainted) {
-        return;
+    if (!session->is_tainted) {
+        session->taint = *found;
+        *found = (struct taint){0};
+        session->is_tainted = true;
     }
-    session->taint = *found;
-    *found = (struct taint){0};
-    session->is_tainted = true;
     session_doc_locked(txn, core, session);
 }
 
@@ -304,38 +307,85 @@ void core_scan(struct core *core, struct http_exchange *x, const struct auth_tok
 struct clear_work {
     struct core *core;
     struct http_exchange *x;
+    uint64_t version; /* of the session's findings when a person cleared them */
     char session[GH_ID];
 };
+
+/* The folder stays marked while another session of its principal there is. */
+static bool is_place_tainted_locked(struct core *core, const struct session *cleared)
+{
+    size_t at = 0;
+    for (const struct session *other = gh_map_next(&core->sessions, &at); other != NULL;
+         other = gh_map_next(&core->sessions, &at)) {
+        if (other != cleared && other->is_active && other->is_tainted &&
+            strcmp(other->owner, cleared->owner) == 0 &&
+            strcmp(other->place->working_dir, cleared->place->working_dir) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
 
 static void clear_in_memory_locked(struct core *core, struct session *session)
 {
     taint_fini(&session->taint);
     session->is_tainted = false;
     struct trace *trace = trace_of_locked(core, session->owner, session->place->working_dir, false);
-    if (trace != NULL) {
+    if (trace != NULL && !is_place_tainted_locked(core, session)) {
         taint_fini(&trace->taint);
         trace->is_tainted = false;
     }
     emit_taint_locked(core, session, "taint.cleared");
 }
 
-/* Looser: takes effect only once it is durable. */
+static void ignore_outcome(enum gh_code code, void *cookie)
+{
+    (void)code;
+    (void)cookie;
+}
+
+/* A finding came while the clearing was made durable: it stands, and is written again. */
+static void keep_finding_locked(struct core *core, struct session *session)
+{
+    struct store_txn *txn = store_txn_new();
+    const struct trace *trace =
+        trace_of_locked(core, session->owner, session->place->working_dir, false);
+    if (txn == NULL) {
+        return;
+    }
+    session_doc_locked(txn, core, session);
+    if (trace != NULL) {
+        trace_doc(txn, trace);
+    }
+    store_commit(core->options.store, &txn, ignore_outcome, NULL);
+}
+
+/* Looser: takes effect only once it is durable, and only for what was there to be seen. */
 static void clear_done(enum gh_code code, void *cookie)
 {
     struct clear_work *work = cookie;
+    struct core *core = work->core;
+    struct gh_err err = {0};
     if (code != GH_OK) {
         reply_audit_failed(work->x);
         free(work);
         return;
     }
-    pthread_mutex_lock(&work->core->lock);
-    struct session *session = gh_map_find(&work->core->sessions, work->session);
-    if (session != NULL) {
-        clear_in_memory_locked(work->core, session);
+    pthread_mutex_lock(&core->lock);
+    struct session *session = gh_map_find(&core->sessions, work->session);
+    if (session != NULL && session->taint_version == work->version) {
+        clear_in_memory_locked(core, session);
+    } else if (session != NULL) {
+        keep_finding_locked(core, session);
+        gh_fail(&err, GH_CONFLICT, "A new finding came meanwhile; look at it and clear it again.");
     }
-    pthread_mutex_unlock(&work->core->lock);
-    struct gh_buf none = GH_BUF_INIT;
-    http_reply(work->x, 204, &none, NULL, 0);
+    pthread_mutex_unlock(&core->lock);
+    if (err.code != GH_OK) {
+        http_problem(work->x, &err, NULL);
+    } else {
+        struct gh_buf none = GH_BUF_INIT;
+        http_reply(work->x, 204, &none, NULL, 0);
+    }
     free(work);
 }
 
@@ -350,7 +400,7 @@ static void clear_docs_locked(struct core *core, struct session *session, struct
     session->is_tainted = kept.source != NULL;
     const struct trace *trace =
         trace_of_locked(core, session->owner, session->place->working_dir, false);
-    if (trace != NULL) {
+    if (trace != NULL && !is_place_tainted_locked(core, session)) {
         struct trace cleared = {.is_plan = trace->is_plan};
         memcpy(cleared.key, trace->key, sizeof cleared.key);
         trace_doc(txn, &cleared);
@@ -373,7 +423,7 @@ void core_taint_clear(struct core *core, struct http_exchange *x, const struct a
         reply_not_found(x);
         return;
     }
-    *work = (struct clear_work){.core = core, .x = x};
+    *work = (struct clear_work){.core = core, .x = x, .version = session->taint_version};
     snprintf(work->session, sizeof work->session, "%s", session->id);
     gh_auto(gh_buf_fini) struct gh_buf body = GH_BUF_INIT;
     struct gh_jw w = {&body, false};

@@ -115,15 +115,6 @@ struct http_exchange *wait_take_locked(struct core *core, struct wait *wait)
     return x;
 }
 
-static void reply_not_modified(struct http_exchange *x, uint64_t revision)
-{
-    char etag[40];
-    snprintf(etag, sizeof etag, "\"r%" PRIu64 "\"", revision);
-    const struct http_header header = {"ETag", etag};
-    struct gh_buf none = GH_BUF_INIT;
-    http_reply(x, 304, &none, &header, 1);
-}
-
 /* Answer a held request with the present state. */
 static void answer_wait(struct core *core, struct wait *wait)
 {
@@ -137,7 +128,7 @@ static void answer_wait(struct core *core, struct wait *wait)
     } else if (kind == WAIT_DECISION) {
         ask_reply_decision(ask, wait_take_locked(core, wait));
     } else if (is_unchanged) {
-        reply_not_modified(wait_take_locked(core, wait), ask->revision);
+        approval_not_modified(core, wait_take_locked(core, wait), ask->revision);
     } else {
         approval_reply_locked(core, ask, wait_take_locked(core, wait));
     }

@@ -22,6 +22,7 @@ struct work {
     struct gh_buf event; /* data of "decision.settled", made before the commit */
     struct card card;
     struct ask *ask; /* being born */
+    bool is_counted; /* among the calls of its response */
     int64_t created_ms;
     char ticket[GH_ID]; /* the one-shot grant that is being used, or "" */
 };
@@ -34,6 +35,13 @@ void work_fail(struct work *work, const struct gh_err *err);
 
 /* The session, while it is active and the asker's; NULL with *err. */
 struct session *work_session_locked(struct work *work, struct gh_err *err);
+
+/* Gather the facts and judge; for any thread that may read files. Takes the work. */
+void work_judge(void *cookie);
+
+/* True when the session's rules have changed since the facts were gathered: what was gathered is
+ * dropped, and work_judge has to run again. */
+bool work_is_stale_locked(struct work *work, const struct session *session);
 
 /* Record, then answer. Each takes `work`. */
 void work_settle_locked(struct work *work, struct session *session);
