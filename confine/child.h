@@ -8,8 +8,8 @@
  * SIGKILL closes it. Nobody inside can reach its memory: Landlock's ptrace rule covers /proc/1/mem
  * too, so there are no namespaces without Landlock.
  */
-#ifndef CONFINE_CHILD_H
-#define CONFINE_CHILD_H
+#ifndef GH_CONFINE_CHILD_H
+#define GH_CONFINE_CHILD_H
 
 #include <linux/filter.h>
 
@@ -66,8 +66,8 @@ struct child_job {
     int umask;
 };
 
-/* The keeper's main, for clone(2); `job` is a struct child_job. */
-int child_main(void *job);
+/* The keeper's main, for clone(2); `arg` is a struct child_job. */
+int child_main(void *arg);
 
 /* A word for a stage. Static. */
 const char *child_stage_name(int stage);

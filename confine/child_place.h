@@ -1,6 +1,6 @@
 /* child_place: carries out the steps of a place in the keeper, between clone and exec. */
-#ifndef CONFINE_CHILD_PLACE_H
-#define CONFINE_CHILD_PLACE_H
+#ifndef GH_CONFINE_CHILD_PLACE_H
+#define GH_CONFINE_CHILD_PLACE_H
 
 #include "child.h"
 

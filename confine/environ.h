@@ -1,6 +1,6 @@
 /* environ: the environment of a confined command, built and not inherited (behaviour 5.8). */
-#ifndef CONFINE_ENVIRON_H
-#define CONFINE_ENVIRON_H
+#ifndef GH_CONFINE_ENVIRON_H
+#define GH_CONFINE_ENVIRON_H
 
 #include "util.h"
 

@@ -121,8 +121,8 @@ static int deny_calls(scmp_filter_ctx ctx, unsigned wish)
         bad |= seccomp_rule_add(ctx, REFUSE, SCMP_SYS(setpgid), 0);
     }
     if ((wish & FILTER_PLAIN) != 0) {
-        bad |= seccomp_rule_add(ctx, REFUSE, SCMP_SYS(prlimit64), 1, SCMP_A0(SCMP_CMP_NE, 0));
-        bad |= seccomp_rule_add(ctx, REFUSE, SCMP_SYS(setpriority), 1, SCMP_A1(SCMP_CMP_NE, 0));
+        bad |= seccomp_rule_add(ctx, REFUSE, SCMP_SYS(prlimit64), 1, SCMP_A0(SCMP_CMP_NE, 0, 0));
+        bad |= seccomp_rule_add(ctx, REFUSE, SCMP_SYS(setpriority), 1, SCMP_A1(SCMP_CMP_NE, 0, 0));
     }
     /* its flags sit in memory a filter cannot read; libraries fall back to clone */
     bad |= seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
@@ -149,11 +149,11 @@ static int deny_other_ip(scmp_filter_ctx ctx, uint64_t family)
     }
     /* MPTCP and SCTP are streams too, which Landlock does not judge */
     bad |= seccomp_rule_add(ctx, REFUSE, SCMP_SYS(socket), 2,
-                            SCMP_A0(SCMP_CMP_MASKED_EQ, LOW, family), SCMP_A2(SCMP_CMP_GT, 6));
+                            SCMP_A0(SCMP_CMP_MASKED_EQ, LOW, family), SCMP_A2(SCMP_CMP_GT, 6, 0));
     for (uint64_t protocol = 1; protocol < 6; protocol++) {
         bad |= seccomp_rule_add(ctx, REFUSE, SCMP_SYS(socket), 2,
                                 SCMP_A0(SCMP_CMP_MASKED_EQ, LOW, family),
-                                SCMP_A2(SCMP_CMP_EQ, protocol));
+                                SCMP_A2(SCMP_CMP_EQ, protocol, 0));
     }
     return bad;
 }
@@ -175,7 +175,7 @@ static bool is_open_family(unsigned family, unsigned wish)
 static int deny_sockets(scmp_filter_ctx ctx, unsigned wish)
 {
     enum { LAST = 63 };
-    int bad = seccomp_rule_add(ctx, REFUSE, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_GT, LAST));
+    int bad = seccomp_rule_add(ctx, REFUSE, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_GT, LAST, 0));
     for (unsigned family = 0; family <= LAST; family++) {
         if (!is_open_family(family, wish)) {
             bad |= deny_if(ctx, SCMP_SYS(socket), 0, family);
@@ -183,9 +183,9 @@ static int deny_sockets(scmp_filter_ctx ctx, unsigned wish)
     }
     if ((wish & FILTER_NO_IP) == 0) {
         /* NETLINK_ROUTE, which is 0, lists interfaces; the other families configure the kernel */
-        bad |=
-            seccomp_rule_add(ctx, REFUSE, SCMP_SYS(socket), 2,
-                             SCMP_A0(SCMP_CMP_MASKED_EQ, LOW, AF_NETLINK), SCMP_A2(SCMP_CMP_NE, 0));
+        bad |= seccomp_rule_add(ctx, REFUSE, SCMP_SYS(socket), 2,
+                                SCMP_A0(SCMP_CMP_MASKED_EQ, LOW, AF_NETLINK),
+                                SCMP_A2(SCMP_CMP_NE, 0, 0));
         if ((wish & FILTER_TCP) != 0) {
             bad |= deny_other_ip(ctx, AF_INET);
             bad |= deny_other_ip(ctx, AF_INET6);
@@ -203,7 +203,9 @@ static enum confine_code export(scmp_filter_ctx ctx, struct sock_fprog *ret,
                                 struct confine_err *err) {
     confine_autoclose int fd = memfd_create("filter", MFD_CLOEXEC);
     if (fd < 0 || seccomp_export_bpf(ctx, fd) != 0){
-        return util_fail(err, CONFINE_E_SYSTEM, errno, "The filter could not be compiled.");}
+        return util_fail(err,
+                         errno == EMFILE || errno == ENFILE ? CONFINE_E_FILES : CONFINE_E_SYSTEM,
+                         errno, "The filter could not be compiled.");}
 off_t size = lseek(fd, 0, SEEK_END);
 struct sock_filter *code = util_alloc((size_t)size, 1);
 if (pread(fd, code, (size_t)size, 0) != size) {

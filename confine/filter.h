@@ -1,6 +1,6 @@
 /* filter: the seccomp program, one for the three filters of behaviour 5.7 and our additions. */
-#ifndef CONFINE_FILTER_H
-#define CONFINE_FILTER_H
+#ifndef GH_CONFINE_FILTER_H
+#define GH_CONFINE_FILTER_H
 
 #include <linux/filter.h>
 

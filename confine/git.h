@@ -1,6 +1,6 @@
 /* git: what makes git run programs, and which masked paths git tracks. */
-#ifndef CONFINE_GIT_H
-#define CONFINE_GIT_H
+#ifndef GH_CONFINE_GIT_H
+#define GH_CONFINE_GIT_H
 
 #include "trees.h"
 

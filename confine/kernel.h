@@ -3,8 +3,8 @@
  * The raw calls return -errno and touch neither errno nor any lock: they are what runs between
  * clone and exec, in memory shared with the caller.
  */
-#ifndef CONFINE_KERNEL_H
-#define CONFINE_KERNEL_H
+#ifndef GH_CONFINE_KERNEL_H
+#define GH_CONFINE_KERNEL_H
 
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -50,6 +50,7 @@ struct landlock_port {
 /* ---- raw calls ---- */
 
 #if defined(__x86_64__)
+/* One system call; -errno on failure. */
 static inline long kernel_call6(long nr, long a, long b, long c, long d, long e, long f)
 {
     register long r10 __asm__("r10") = d;
@@ -63,6 +64,7 @@ static inline long kernel_call6(long nr, long a, long b, long c, long d, long e,
     return ret;
 }
 #elif defined(__aarch64__)
+/* As above. */
 static inline long kernel_call6(long nr, long a, long b, long c, long d, long e, long f)
 {
     register long x8 __asm__("x8") = nr;

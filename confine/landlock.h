@@ -1,8 +1,8 @@
 /* landlock: rulesets from granted trees, whole or carved around what is denied
  * (behaviour 5.2, 5.4).
  */
-#ifndef CONFINE_LANDLOCK_H
-#define CONFINE_LANDLOCK_H
+#ifndef GH_CONFINE_LANDLOCK_H
+#define GH_CONFINE_LANDLOCK_H
 
 #include "kernel.h"
 #include "trees.h"

@@ -1,6 +1,6 @@
 /* names: denied name patterns over one component. */
-#ifndef CONFINE_NAMES_H
-#define CONFINE_NAMES_H
+#ifndef GH_CONFINE_NAMES_H
+#define GH_CONFINE_NAMES_H
 
 #include "util.h"
 

@@ -10,8 +10,8 @@
  *   arg TEXT                        one a word
  *   digest HEX                      last: SHA-256 of all bytes before this line
  */
-#ifndef CONFINE_ORDER_H
-#define CONFINE_ORDER_H
+#ifndef GH_CONFINE_ORDER_H
+#define GH_CONFINE_ORDER_H
 
 #include "util.h"
 

@@ -4,8 +4,8 @@
  * "proc" in the new root is the workshop: stubs, texts and the second binds that pin ancestors lie
  * there, and the new /proc mount covers them for good.
  */
-#ifndef CONFINE_PLACE_H
-#define CONFINE_PLACE_H
+#ifndef GH_CONFINE_PLACE_H
+#define GH_CONFINE_PLACE_H
 
 #include "git.h"
 #include "trees.h"

@@ -9,8 +9,6 @@
 #include "report.h"
 #include "table.h"
 
-extern char **environ;
-
 void confine_spec_init(struct confine_spec *spec)
 {
     *spec = (struct confine_spec){
@@ -146,7 +144,8 @@ static enum confine_code grant_all(struct confine_plan *plan, const struct confi
     return grant_git(plan, err);
 }
 
-static void deny_all(struct confine_plan *plan, const struct confine_spec *spec)
+static enum confine_code deny_all(struct confine_plan *plan, const struct confine_spec *spec,
+                                  struct confine_err *err)
 {
     table_deny(&plan->trees, plan->home);
     for (size_t i = 0; spec->deny_paths != NULL && spec->deny_paths[i] != NULL; i++) {
@@ -154,9 +153,12 @@ static void deny_all(struct confine_plan *plan, const struct confine_spec *spec)
     }
     confine_auto(names_fini) struct names names;
     names_compile(&names, spec->deny_names, spec->n_deny_names);
-    scan_names(plan->engine->cache, &plan->trees, &names);
-    scan_aliases(&plan->trees);
+    if (!scan_names(plan->engine->cache, &plan->trees, &names) || !scan_aliases(&plan->trees)) {
+        return util_fail(err, CONFINE_E_FILES, EMFILE,
+                         "No descriptors are left to look for denied entries.");
+    }
     trees_seal(&plan->trees);
+    return CONFINE_OK;
 }
 
 /* ---- what the command gets ---- */
@@ -391,7 +393,7 @@ static enum confine_code make(struct confine_plan *plan, const struct confine_sp
     if (spec->protect_git) {
         git_guards(&plan->git, plan->cwd, &plan->guards);
     }
-    deny_all(plan, spec);
+    CONFINE_TRY(deny_all(plan, spec, err));
     if (trees_of(&plan->trees, plan->cwd) == NULL || trees_covered(&plan->trees, plan->cwd)) {
         return util_fail(err, CONFINE_E_SPEC, EACCES,
                          "The working directory is inside nothing that is granted.");

@@ -1,6 +1,6 @@
 /* plan: the inside of an engine and of a plan. */
-#ifndef CONFINE_PLAN_H
-#define CONFINE_PLAN_H
+#ifndef GH_CONFINE_PLAN_H
+#define GH_CONFINE_PLAN_H
 
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 /* report: notes on what is weaker than asked. */
-#ifndef CONFINE_REPORT_H
-#define CONFINE_REPORT_H
+#ifndef GH_CONFINE_REPORT_H
+#define GH_CONFINE_REPORT_H
 
 #include "spec.h"
 

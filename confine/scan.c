@@ -1,6 +1,7 @@
 #include "scan.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <pthread.h>
@@ -92,7 +93,13 @@ struct walk {
     time_t now_s;
     char path[4096]; /* of the folder at hand */
     size_t len;
+    bool exhausted; /* a folder could not be read for want of descriptors */
 };
+
+static bool is_exhausted(int fd)
+{
+    return fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM);
+}
 
 static bool push(struct walk *w, const char *name, size_t *ret_old)
 {
@@ -169,7 +176,8 @@ static void note(struct walk *w, struct node *node, int dir, const struct dirent
     }
 }
 
-static void read_again(struct walk *w, struct node *node)
+/* False: it could not be read, so what is noted is not to be believed. */
+static bool read_again(struct walk *w, struct node *node)
 {
     struct node *old = node->kids;
     size_t n_old = node->n_kids, at = 0;
@@ -179,6 +187,7 @@ static void read_again(struct walk *w, struct node *node)
     node->kids = NULL;
     node->n_kids = node->room_kids = node->n_matches = 0;
     int fd = open_folder(w->path);
+    w->exhausted |= is_exhausted(fd);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *entry;
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
@@ -197,6 +206,7 @@ static void read_again(struct walk *w, struct node *node)
         }
     }
     free(old);
+    return dir != NULL;
 }
 
 static bool same_time(struct timespec a, struct timespec b)
@@ -214,14 +224,14 @@ static bool refresh(struct walk *w, struct node *node)
     }
     if (!node->settled || st.st_dev != node->dev || st.st_ino != node->ino ||
         !same_time(st.st_mtim, node->mtime) || !same_time(st.st_ctim, node->ctime)) {
-        read_again(w, node);
+        bool was_read = read_again(w, node);
         node->dev = st.st_dev;
         node->ino = st.st_ino;
         node->mtime = st.st_mtim;
         node->ctime = st.st_ctim;
         time_t newest =
             st.st_mtim.tv_sec > st.st_ctim.tv_sec ? st.st_mtim.tv_sec : st.st_ctim.tv_sec;
-        node->settled = newest + SETTLED_S < w->now_s;
+        node->settled = was_read && newest + SETTLED_S < w->now_s;
     }
     return true;
 }
@@ -283,10 +293,10 @@ static char *key_of(const struct names *names)
     return key;
 }
 
-void scan_names(struct scan_cache *cache, struct trees *trees, const struct names *names)
+bool scan_names(struct scan_cache *cache, struct trees *trees, const struct names *names)
 {
     if (names->n == 0) {
-        return;
+        return true;
     }
     pthread_mutex_lock(&cache->lock);
     char *key = key_of(names);
@@ -307,6 +317,7 @@ void scan_names(struct scan_cache *cache, struct trees *trees, const struct name
         }
     }
     pthread_mutex_unlock(&cache->lock);
+    return !w.exhausted;
 }
 
 /* ---- hard links ---- */
@@ -321,6 +332,7 @@ struct hunt {
     const struct alias *wanted;
     size_t n;
     struct util_strs found;
+    bool exhausted;
 };
 
 static void hunt_folder(struct hunt *hunt, int fd, const char *path, int depth);
@@ -349,6 +361,7 @@ static void hunt_entry(struct hunt *hunt, int dir, const char *path, const char 
 /* Takes the descriptor. */
 static void hunt_folder(struct hunt *hunt, int fd, const char *path, int depth)
 {
+    hunt->exhausted |= is_exhausted(fd);
     DIR *dir = fd < 0 || depth > MOST_DEPTH ? NULL : fdopendir(fd);
     if (dir == NULL) {
         util_auto_close(&fd);
@@ -361,7 +374,7 @@ static void hunt_folder(struct hunt *hunt, int fd, const char *path, int depth)
     closedir(dir);
 }
 
-void scan_aliases(struct trees *trees)
+bool scan_aliases(struct trees *trees)
 {
     confine_autofree struct alias *wanted = util_alloc(trees->n_denied, sizeof *wanted);
     struct hunt hunt = {.trees = trees, .wanted = wanted};
@@ -381,4 +394,5 @@ void scan_aliases(struct trees *trees)
         trees_deny(trees, hunt.found.all[i], "another name of a denied file");
     }
     util_strs_fini(&hunt.found);
+    return !hunt.exhausted;
 }

@@ -1,6 +1,6 @@
 /* sha256: the digest of a plan file, so that this program needs no library for it. */
-#ifndef CONFINE_SHA256_H
-#define CONFINE_SHA256_H
+#ifndef GH_CONFINE_SHA256_H
+#define GH_CONFINE_SHA256_H
 
 #include <stddef.h>
 

@@ -15,8 +15,8 @@
  * aborts the process: a service that aborts denies. Threads: an engine any, plans and children one
  * at a time.
  */
-#ifndef CONFINE_SPEC_H
-#define CONFINE_SPEC_H
+#ifndef GH_CONFINE_SPEC_H
+#define GH_CONFINE_SPEC_H
 
 #include <stdbool.h>
 #include <stddef.h>

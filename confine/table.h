@@ -1,6 +1,6 @@
 /* table: system and toolchain paths that are granted, each with its reason. */
-#ifndef CONFINE_TABLE_H
-#define CONFINE_TABLE_H
+#ifndef GH_CONFINE_TABLE_H
+#define GH_CONFINE_TABLE_H
 
 #include "trees.h"
 

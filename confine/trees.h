@@ -1,6 +1,6 @@
 /* trees: what is granted and what is denied, both by canonical path. */
-#ifndef CONFINE_TREES_H
-#define CONFINE_TREES_H
+#ifndef GH_CONFINE_TREES_H
+#define GH_CONFINE_TREES_H
 
 #include "util.h"
 
@@ -49,6 +49,7 @@ struct trees_wish {
     bool nofollow; /* a link grants nothing: a command may have planted it */
 };
 
+/* Close and free what is in it. */
 void trees_fini(struct trees *trees);
 
 /* Open and add; what does not exist is skipped. Fails with E_FILES. */

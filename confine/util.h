@@ -1,6 +1,6 @@
 /* util: memory, lists of strings, paths. Out of memory aborts. */
-#ifndef CONFINE_UTIL_H
-#define CONFINE_UTIL_H
+#ifndef GH_CONFINE_UTIL_H
+#define GH_CONFINE_UTIL_H
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -50,7 +50,10 @@ void *util_alloc(size_t n, size_t size);
 /* Make room for one more element of `size` bytes in *all, which holds n of *room. */
 void util_grow(void *all, size_t n, size_t *room, size_t size);
 
+/* Copies that are never NULL. */
 char *util_dup(const char *text);
+
+/* As sprintf, into memory of its own. */
 char *util_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Add a string, taking it over. */

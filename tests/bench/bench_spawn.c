@@ -17,8 +17,6 @@
 
 #include "confine/util.h"
 
-extern char **environ;
-
 enum { MOST_ROUNDS = 5000 };
 
 struct way {
