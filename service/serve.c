@@ -71,6 +71,7 @@ struct serve {
     struct http_server *http;
     struct api api;
     struct config_tcp tcp;
+    size_t body_limit; /* bytes, where no route says otherwise */
     bool has_tcp;
 };
 
@@ -214,22 +215,10 @@ static enum gh_code start_parts(struct serve *serve, struct gh_err *err)
         .runtime_dir = serve->runtime_dir,
         .version = GH_VERSION,
     };
-    serve->api.body_limit = (size_t)serve->config->limits.body_mib << 20;
+    GH_TRY(api_set_edge(&serve->api, serve->config, err));
+    serve->body_limit = (size_t)serve->config->limits.body_mib << 20;
     GH_TRY(core_new(&core, &serve->config, &serve->core, err));
     return auth_new(serve->state_dir, token_dropped, serve, &serve->auth, err);
-}
-
-static char **copy_words(char *const *words)
-{
-    size_t n = 0;
-    while (words[n] != NULL) {
-        n++;
-    }
-    char **copy = calloc(n + 1, sizeof *copy);
-    for (size_t i = 0; copy != NULL && i < n; i++) {
-        copy[i] = strdup(words[i]);
-    }
-    return copy;
 }
 
 static void fill_api(struct serve *serve)
@@ -267,7 +256,7 @@ static enum gh_code start_http(struct serve *serve, struct gh_err *err)
         .handler = api_handle,
         .bound = take_address,
         .cookie = &serve->api,
-        .body_limit = serve->api.body_limit,
+        .body_limit = serve->body_limit,
     };
     enum gh_code code = http_server_start(&options, &serve->http, err);
     for (int waited_ms = 0; code == GH_IO && waited_ms < RETRY_LISTEN_MS; waited_ms += 100) {
@@ -342,6 +331,9 @@ static void reload(struct serve *serve)
     notify_manager(text);
     enum gh_code code = config_load(serve->config_path, !serve->has_config, &config, &err);
     if (code == GH_OK) {
+        code = api_set_edge(&serve->api, config, &err);
+    }
+    if (code == GH_OK) {
         code = core_reload(serve->core, &config, &err);
     } else {
         core_reload_failed(serve->core);
@@ -395,14 +387,6 @@ static void wait_until_answered(const struct serve *serve)
     }
 }
 
-static void free_words(char **words)
-{
-    for (size_t i = 0; words != NULL && words[i] != NULL; i++) {
-        free(words[i]);
-    }
-    free(words);
-}
-
 /* Answer what waits, then take apart from the edge to the middle. */
 static void stop(struct serve *serve)
 {
@@ -420,8 +404,7 @@ static void stop(struct serve *serve)
     core_free(serve->core);
     scan_free(serve->scan);
     config_free(serve->config);
-    free_words(serve->api.allowed_hosts);
-    free_words(serve->api.allowed_origins);
+    api_free_edges(&serve->api);
     free(serve->config_path);
     free(serve->config_dir);
     free(serve->config_file);
@@ -441,8 +424,6 @@ static enum gh_code start(struct serve *serve, struct gh_err *err)
     GH_TRY(config_load(serve->config_path, !serve->has_config, &serve->config, err));
     GH_TRY(find_socket(serve, err));
     GH_TRY(parse_listen(serve, err));
-    serve->api.allowed_hosts = copy_words(serve->config->listen.allowed_hosts);
-    serve->api.allowed_origins = copy_words(serve->config->listen.allowed_origins);
     GH_TRY(start_parts(serve, err));
     fill_api(serve);
     GH_TRY(start_http(serve, err));

@@ -18,21 +18,29 @@
 
 #define API_MAX_ROUTES 64
 
+/* Settings that a reload replaces whole. Old ones are kept until the end: a request may use them.
+ */
+struct api_edge {
+    const char *const *allowed_hosts;   /* NULL-ended; owned */
+    const char *const *allowed_origins; /* NULL-ended; owned */
+    size_t body_limit;                  /* bytes */
+    struct api_edge *older;
+};
+
 struct api {
-    struct core *core;                       /* borrowed */
-    struct auth *auth;                       /* borrowed */
-    struct store *store;                     /* borrowed */
-    struct gh_pool *pool;                    /* borrowed */
-    const char *version;                     /* static */
-    const char *state_dir;                   /* borrowed */
-    const char *socket;                      /* borrowed; or NULL */
-    char listen[80];                         /* "127.0.0.1:7717", "" without TCP */
-    uint16_t port;                           /* of `listen` */
-    char **allowed_hosts, **allowed_origins; /* borrowed from the configuration at start */
-    size_t body_limit;                       /* bytes */
-    int64_t started_ms;                      /* wall clock */
-    atomic_ullong requests[API_MAX_ROUTES];  /* by row of the table */
-    atomic_ullong refused[4];                /* host, origin, content type, rate */
+    struct core *core;                      /* borrowed */
+    struct auth *auth;                      /* borrowed */
+    struct store *store;                    /* borrowed */
+    struct gh_pool *pool;                   /* borrowed */
+    const char *version;                    /* static */
+    const char *state_dir;                  /* borrowed */
+    const char *socket;                     /* borrowed; or NULL */
+    char listen[80];                        /* "127.0.0.1:7717", "" without TCP */
+    uint16_t port;                          /* of `listen` */
+    _Atomic(struct api_edge *) edge;        /* the one in force; older ones stand behind it */
+    int64_t started_ms;                     /* wall clock */
+    atomic_ullong requests[API_MAX_ROUTES]; /* by row of the table */
+    atomic_ullong refused[4];               /* host, origin, content type, rate */
     atomic_int n_exports;
 };
 
@@ -42,5 +50,12 @@ enum api_refused { API_REFUSED_HOST = 0, API_REFUSED_ORIGIN, API_REFUSED_TYPE, A
 enum gh_code api_head(struct http_exchange *x, void *cookie, size_t *ret_body_limit,
                       struct gh_err *err);
 void api_handle(struct http_exchange *x, void *cookie);
+
+/* Put the settings of `config` in force. Fails with GH_NOMEM; then the old ones stay. */
+GH_MUST_USE enum gh_code api_set_edge(struct api *api, const struct config *config,
+                                      struct gh_err *err);
+
+/* Free all of them; no request may be under way. */
+void api_free_edges(struct api *api);
 
 #endif

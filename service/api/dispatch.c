@@ -7,6 +7,9 @@
 #include "auth/origin.h"
 #include "base/log.h"
 
+/* What a settings or answer needs at most; calls, texts and outcomes take the configured limit. */
+#define SMALL_BODY_BYTES ((size_t)256 << 10)
+
 static bool has_body(enum http_method method)
 {
     return method == HTTP_POST || method == HTTP_PUT || method == HTTP_PATCH;
@@ -37,6 +40,7 @@ static enum gh_code check_origin(struct api *api, struct http_exchange *x,
                                  struct api_request *request, struct gh_err *err)
 {
     const char *cors = NULL;
+    const struct api_edge *edge = atomic_load(&api->edge);
     const struct origin_input input = {
         .host = http_header(x, "Host"),
         .origin = http_header(x, "Origin"),
@@ -44,8 +48,8 @@ static enum gh_code check_origin(struct api *api, struct http_exchange *x,
         .fetch_mode = http_header(x, "Sec-Fetch-Mode"),
         .fetch_dest = http_header(x, "Sec-Fetch-Dest"),
         .is_page = is_page(x),
-        .allowed_hosts = (const char *const *)api->allowed_hosts,
-        .allowed_origins = (const char *const *)api->allowed_origins,
+        .allowed_hosts = edge->allowed_hosts,
+        .allowed_origins = edge->allowed_origins,
     };
     enum gh_code code = origin_check(&input, &cors, err);
     if (code == GH_OK && cors != NULL) {
@@ -78,6 +82,14 @@ static enum gh_code authenticate(struct api *api, struct http_exchange *x,
     int retry_s = 0;
     enum gh_code code = auth_check(api->auth, http_header(x, "Authorization"), http_peer(x)->key,
                                    &request->who, &retry_s, err);
+    if (code == GH_OK && core_token_is_dropped(api->core, request->who.id)) {
+        /* It was given back since: this look is later than the one that dropped it. */
+        code = auth_check(api->auth, http_header(x, "Authorization"), http_peer(x)->key,
+                          &request->who, &retry_s, err);
+        if (code == GH_OK) {
+            core_token_restored(api->core, request->who.id);
+        }
+    }
     if (code == GH_UNAUTHORIZED && http_header(x, "Authorization") != NULL) {
         core_audit_refusal(api->core, x, err);
         gh_log(GH_LOG_WARN, "auth_failed", "peer", http_peer(x)->text, "trace", http_trace_id(x),
@@ -155,7 +167,7 @@ static enum gh_code admit(struct api *api, struct http_exchange *x, struct api_r
     int row = request->asset == NULL
                   ? api_route_find(http_method(x), http_path(x), request->params, &methods)
                   : -1;
-    unsigned who = row >= 0 ? api_routes[row].who : API_ALL;
+    unsigned who = row >= 0 ? api_routes[row].who : API_READERS;
     if (request->asset != NULL) {
         return GH_OK;
     }
@@ -184,8 +196,11 @@ enum gh_code api_head(struct http_exchange *x, void *cookie, size_t *ret_body_li
     request->api = api;
     request->x = x;
     http_set_user(x, request, free);
-    *ret_body_limit = api->body_limit;
-    return admit(api, x, request, err);
+    enum gh_code code = admit(api, x, request, err);
+    *ret_body_limit = request->asset == NULL && (api_routes[request->route].who & API_LARGE) != 0
+                          ? atomic_load(&api->edge)->body_limit
+                          : SMALL_BODY_BYTES;
+    return code;
 }
 
 static void serve_asset(struct http_exchange *x, const struct api_asset *asset)
@@ -229,7 +244,13 @@ void api_handle(struct http_exchange *x, void *cookie)
 {
     struct api *api = cookie;
     struct api_request *request = http_user(x);
+    struct gh_err err;
     (void)http_trace_id(x);
+    if (request->who.role != AUTH_NONE && core_token_is_dropped(api->core, request->who.id)) {
+        gh_fail(&err, GH_UNAUTHORIZED, "This token is no longer valid.");
+        http_problem(x, &err, NULL);
+        return;
+    }
     if (request->is_preflight) {
         serve_preflight(x);
         return;

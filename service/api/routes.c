@@ -74,7 +74,7 @@ const struct api_route api_routes[] = {
     {HTTP_POST, "/v1/login/codes", API_APPROVER, "createLoginCode", api_login_code},
     {HTTP_GET, "/v1/tokens", API_PEOPLE, "listTokens", api_tokens},
 
-    {HTTP_POST, "/v1/sessions", API_AGENT, "openSession", session_open},
+    {HTTP_POST, "/v1/sessions", API_AGENT | API_LARGE, "openSession", session_open},
     {HTTP_GET, "/v1/sessions", API_READERS, "listSessions", session_list},
     {HTTP_GET, S, API_READERS, "getSession", session_get},
     {HTTP_PATCH, S, API_AGENT | API_APPROVER, "changeSession", session_patch},
@@ -85,9 +85,9 @@ const struct api_route api_routes[] = {
     {HTTP_GET, S "/tools", API_READERS, "listTools", tool_list},
     {HTTP_PUT, S "/tools/{name}", API_AGENT, "registerTool", tool_put},
 
-    {HTTP_POST, S "/decisions", API_READERS, "decide", decide},
+    {HTTP_POST, S "/decisions", API_READERS | API_LARGE, "decide", decide},
     {HTTP_GET, S "/decisions/{decision}", API_READERS, "getDecision", decision_get},
-    {HTTP_POST, S "/decisions/{decision}/outcome", API_AGENT, "reportOutcome", outcome},
+    {HTTP_POST, S "/decisions/{decision}/outcome", API_AGENT | API_LARGE, "reportOutcome", outcome},
 
     {HTTP_GET, "/v1/approvals", API_READERS, "listApprovals", approval_list},
     {HTTP_GET, "/v1/approvals/{id}", API_READERS, "getApproval", approval_get},
@@ -96,7 +96,7 @@ const struct api_route api_routes[] = {
     {HTTP_POST, "/v1/approvals/{id}/extend", API_APPROVER, "extendApproval", approval_extend},
     {HTTP_DELETE, "/v1/approvals/{id}", API_AGENT, "cancelApproval", approval_cancel},
 
-    {HTTP_POST, S "/scan", API_AGENT, "scan", scan},
+    {HTTP_POST, S "/scan", API_AGENT | API_LARGE, "scan", scan},
     {HTTP_DELETE, S "/taint", API_APPROVER, "clearTaint", taint_clear},
 
     {HTTP_GET, "/v1/events", API_READERS, "streamEvents", events},
@@ -104,12 +104,12 @@ const struct api_route api_routes[] = {
     {HTTP_GET, "/v1/audit/export", API_PEOPLE, "exportAudit", api_audit_export},
     {HTTP_GET, "/v1/audit/verify", API_PEOPLE, "verifyAudit", api_audit_verify},
 
-    {HTTP_GET, "/readyz", API_ALL, "getReadiness", api_readyz},
+    {HTTP_GET, "/readyz", API_READERS, "getReadiness", api_readyz},
     {HTTP_GET, "/metrics", API_METRICS | API_PEOPLE, "getMetrics", api_metrics},
     {HTTP_GET, "/v1/status", API_READERS, "getStatus", api_status},
     {HTTP_GET, "/v1/config", API_PEOPLE, "getConfig", api_config},
-    {HTTP_GET, "/openapi.yaml", API_ALL, "getOpenapiYaml", api_openapi_yaml},
-    {HTTP_GET, "/openapi.json", API_ALL, "getOpenapiJson", api_openapi_json},
+    {HTTP_GET, "/openapi.yaml", API_READERS, "getOpenapiYaml", api_openapi_yaml},
+    {HTTP_GET, "/openapi.json", API_READERS, "getOpenapiJson", api_openapi_json},
 };
 
 const size_t api_n_routes = sizeof api_routes / sizeof api_routes[0];

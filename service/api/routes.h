@@ -11,11 +11,11 @@ enum api_who {
     API_AGENT = 1 << 0,
     API_VIEWER = 1 << 1,
     API_APPROVER = 1 << 2,
-    API_METRICS = 1 << 3
+    API_METRICS = 1 << 3,
+    API_LARGE = 1 << 4 /* not a role: the route takes bodies up to the configured limit */
 };
 #define API_READERS (API_AGENT | API_VIEWER | API_APPROVER)
 #define API_PEOPLE (API_VIEWER | API_APPROVER)
-#define API_ALL (API_READERS | API_METRICS)
 
 #define API_MAX_PARAMS 2
 #define API_PARAM 160 /* bytes of a path segment with the NUL */

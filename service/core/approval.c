@@ -116,10 +116,11 @@ struct put {
     struct place *place; /* counted */
     bool is_grant;       /* asked for by a grant, not by a person */
     bool is_always;
-    char *feedback;       /* owned */
-    struct judged judged; /* gathered again */
-    bool is_changed;      /* operand files differ from what was shown */
-    enum gh_code code;    /* of the gathering */
+    char *feedback;           /* owned */
+    struct judged judged;     /* gathered again */
+    struct card_session view; /* for the digest; no taint */
+    bool is_changed;          /* its digest is not that of what was shown */
+    enum gh_code code;        /* of the gathering */
 };
 
 enum gh_code put_parse(struct http_exchange *x, struct json_t **ret, struct put_body *body,
@@ -349,7 +350,11 @@ static void finish_put_locked(struct put *put)
         return;
     }
     judge_locked(ask->session, ask->call, &put->judged, false);
-    if (ask->is_unwanted) {
+    if (ask->is_over) { /* the second look took longer than there was time */
+        gh_fail(&err, GH_EXPIRED, "Its time ended before it could be allowed.");
+        http_problem(put->x, &err, NULL);
+        settle_release_locked(put->core, ask);
+    } else if (ask->is_unwanted) {
         const struct gate_verdict unwanted = {.tier = ask->unwanted_tier,
                                               .reason = ask->unwanted_reason};
         settle_refuse_locked(put->core, ask, &unwanted, put->x, &meta);
@@ -366,16 +371,16 @@ static void finish_put_locked(struct put *put)
 static void gather(struct put *put)
 {
     struct gh_err err;
-    unsigned char operands[GH_SHA256];
-    /* The claim keeps call and operands in place without the lock. */
+    /* The claim keeps the call in place without the lock. */
     put->code = judge_gather(put->place, put->ask->call, &put->judged, &err);
-    if (put->code == GH_OK) {
-        put->code = card_operands(put->place, &put->judged, put->ask->call, operands, &err);
+    if (put->code != GH_OK) {
+        return;
     }
-    put->is_changed = put->code == GH_OK && !gh_id_equal(operands, put->ask->operands, GH_SHA256);
-    for (size_t i = 0; put->code == GH_OK && i < put->judged.n && !put->is_changed; i++) {
-        put->is_changed = strcmp(gh_buf_str(&put->judged.parts[i].target),
-                                 gh_buf_str(&put->ask->judged.parts[i].target)) != 0;
+    struct card card;
+    put->code = card_make(&put->view, put->place, put->ask->call, &put->judged, &card, &err);
+    if (put->code == GH_OK) {
+        put->is_changed = strcmp(card.digest, put->ask->digest) != 0;
+        card_fini(&card);
     }
 }
 
@@ -420,6 +425,7 @@ void approval_grant_locked(struct core *core, struct ask *ask)
     }
     *put = (struct put){
         .core = core, .ask = ask, .place = place_ref(ask->session->place), .is_grant = true};
+    memcpy(put->view.id, ask->session_id, sizeof put->view.id);
     ask->is_settling = true;
     if (gh_pool_run(core->options.pool, gather_again, put, &err) != GH_OK) {
         free_put(put);
@@ -443,6 +449,7 @@ static void claim_allow_locked(struct core *core, struct ask *ask, const struct 
                         .place = place_ref(ask->session->place),
                         .is_always = body->decision == GATE_ALLOW_ALWAYS,
                         .feedback = copy_feedback(body->feedback)};
+    memcpy(put->view.id, ask->session_id, sizeof put->view.id);
     ask->is_settling = true;
     if (gh_pool_run(core->options.pool, gather_again, put, &err) != GH_OK) {
         http_problem(x, &err, NULL);

@@ -6,6 +6,7 @@
 #include "core/state.h"
 
 #define MAX_LIMIT 1000
+#define MAX_PAGE_BYTES ((size_t)2 << 20) /* a page ends behind the item that passes it */
 #define MAX_READS 50
 
 struct page {
@@ -95,7 +96,7 @@ static void pending_json_locked(struct core *core, const struct page *page,
         if (!is_listed(ask, page, who)) {
             continue;
         }
-        if (n++ == page->limit) {
+        if (n++ == page->limit || (n > 1 && out->len > MAX_PAGE_BYTES)) {
             has_more = true;
             break;
         }

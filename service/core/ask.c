@@ -6,6 +6,7 @@
 #include "core/state.h"
 
 #define MAX_SETTLED 2048
+#define MAX_SETTLED_BYTES ((size_t)16 << 20)
 #define COME_BACK_MS 10000
 #define CLOCKS_APART_MS 1000
 
@@ -85,18 +86,19 @@ static void unlink_pending_locked(struct core *core, struct ask *ask)
 /* Older settled asks are answered from the store. */
 static void forget_oldest_locked(struct core *core)
 {
-    struct ask *ask = core->settled_first;
-    if (core->n_settled <= MAX_SETTLED || ask->waits != NULL) {
-        return;
+    while (core->n_settled > 1 &&
+           (core->n_settled > MAX_SETTLED || core->settled_bytes > MAX_SETTLED_BYTES)) {
+        struct ask *ask = core->settled_first;
+        if (ask->waits != NULL || ask->deferred != NULL) {
+            return;
+        }
+        core->settled_first = ask->next;
+        core->n_settled--;
+        core->settled_bytes -= ask->bytes;
+        gh_map_remove(&core->by_approval, ask->id);
+        gh_map_remove(&core->by_decision, ask->decision);
+        ask_free(ask);
     }
-    core->settled_first = ask->next;
-    if (core->settled_first == NULL) {
-        core->settled_last = NULL;
-    }
-    core->n_settled--;
-    gh_map_remove(&core->by_approval, ask->id);
-    gh_map_remove(&core->by_decision, ask->decision);
-    ask_free(ask);
 }
 
 void ask_to_settled_locked(struct core *core, struct ask *ask)
@@ -116,6 +118,7 @@ void ask_to_settled_locked(struct core *core, struct ask *ask)
     }
     core->settled_last = ask;
     core->n_settled++;
+    core->settled_bytes += ask->bytes;
     forget_oldest_locked(core);
 }
 

@@ -5,6 +5,8 @@
 #include "core/work.h"
 
 #define MAX_PENDING_PER_TOKEN 256
+#define MAX_BYTES_PER_TOKEN ((size_t)64 << 20)
+#define MAX_BYTES ((size_t)256 << 20)
 
 /* ---- a person is needed: the approval is born ---- */
 
@@ -85,6 +87,14 @@ static void set_times(struct ask *ask, const struct session *session, const stru
     ask->ahead_ms = gh_clock_wall_ms() - now_ms;
 }
 
+/* What the approval would keep in memory: its card, the texts for editors, the parsed request. */
+static size_t card_bytes(const struct work *work)
+{
+    size_t body = 0;
+    (void)http_body(work->x, &body);
+    return sizeof(struct ask) + work->card.fixed.len + work->card.texts.len + 2 * body;
+}
+
 /* Move what the approval needs out of the request's work. */
 static struct ask *make_ask(struct work *work, struct session *session)
 {
@@ -97,10 +107,11 @@ static struct ask *make_ask(struct work *work, struct session *session)
     memcpy(ask->session_id, session->id, sizeof ask->session_id);
     snprintf(ask->owner, sizeof ask->owner, "%s", work->who.name);
     memcpy(ask->digest, work->card.digest, sizeof ask->digest);
-    memcpy(ask->operands, work->card.operands, sizeof ask->operands);
     ask->session = session;
     ask->place = place_ref(work->place);
     ask->may_remember = work->card.may_remember;
+    ask->bytes = card_bytes(work);
+    ask->epoch = session->epoch;
     ask->is_detached = work->call->is_detached;
     ask->wants_ticket = work->call->wants_ticket;
     ask->created_ms = work->created_ms;
@@ -168,17 +179,26 @@ static void open_ask_locked(struct work *work, struct session *session)
     store_commit(core->options.store, &txn, ask_born, work);
 }
 
-static bool is_flooded(const struct core *core, const struct session *session, const char *owner)
+static bool is_flooded(const struct work *work, const struct session *session)
 {
+    const struct core *core = work->core;
     const struct config *config = session->place->policy->config;
+    const char *owner = work->who.name;
     size_t n_own = 0;
+    size_t own_bytes = card_bytes(work);
+    size_t all_bytes = own_bytes;
     size_t at = 0;
     for (const struct session *other = gh_map_next(&core->sessions, &at); other != NULL;
          other = gh_map_next(&core->sessions, &at)) {
         n_own += strcmp(other->owner, owner) == 0 ? other->n_pending : 0;
     }
+    for (const struct ask *ask = core->pending_first; ask != NULL; ask = ask->next) {
+        all_bytes += ask->bytes;
+        own_bytes += strcmp(ask->owner, owner) == 0 ? ask->bytes : 0;
+    }
     return (int64_t)session->n_pending >= config->asks.max_pending_per_session ||
-           (int64_t)core->n_pending >= config->asks.max_pending || n_own >= MAX_PENDING_PER_TOKEN;
+           (int64_t)core->n_pending >= config->asks.max_pending || n_own >= MAX_PENDING_PER_TOKEN ||
+           own_bytes > MAX_BYTES_PER_TOKEN || all_bytes > MAX_BYTES;
 }
 
 /* The card is made; judge once more, now with a ticket, and ask if it is still a question. */
@@ -196,7 +216,7 @@ static void ask_or_settle_locked(struct work *work, struct session *session)
     }
     if (work->judged.total.decision != GATE_ASK) {
         work_settle_locked(work, session);
-    } else if (is_flooded(work->core, session, work->who.name)) {
+    } else if (is_flooded(work, session)) {
         work_deny_locked(work, session, GATE_R_TOO_MANY_PENDING);
     } else {
         open_ask_locked(work, session);

@@ -8,8 +8,6 @@
 
 static void keep_json(const struct core *core, const struct ask *ask, struct gh_jw *w)
 {
-    char operands[GH_HEX];
-    gh_id_hex(ask->operands, operands);
     gh_auto(gh_buf_fini) struct gh_buf request = GH_BUF_INIT;
     gh_json_canonical(ask->call->body, &request);
     gh_jw_obj(w, "keep");
@@ -17,7 +15,6 @@ static void keep_json(const struct core *core, const struct ask *ask, struct gh_
     gh_jw_str(w, "owner", ask->owner);
     gh_jw_raw(w, "request", gh_buf_str(&request));
     gh_buf_printf(w->buf, ",\"fixed\":{%s}", ask->fixed);
-    gh_jw_str(w, "operands", operands);
     gh_jw_bool(w, "may_remember", ask->may_remember);
     gh_jw_int(w, "expires_at_ms", ask->expires_at_ms);
     gh_jw_int(w, "ticket_at_ms", ask->ticket_at_ms);
@@ -93,8 +90,7 @@ static enum gh_code load_keep(struct ask *ask, const struct json_t *keep, struct
     ask->limit_at_ms = gh_json_number(gh_json_get(keep, "limit_at_ms"), 0);
     snprintf(ask->owner, sizeof ask->owner, "%s", string_in(keep, "owner"));
     snprintf(ask->digest, sizeof ask->digest, "%s", string_in(fixed, "digest"));
-    if (ask->fixed == NULL || ask->texts == NULL ||
-        !gh_id_unhex(string_in(keep, "operands"), ask->operands)) {
+    if (ask->fixed == NULL || ask->texts == NULL) {
         return gh_fail(err, GH_INTERNAL, "A stored approval cannot be read.");
     }
     return GH_OK;
@@ -122,6 +118,8 @@ static enum gh_code revive(struct core *core, struct ask *ask, struct session *s
     judge_locked(session, ask->call, &ask->judged, false);
     ask->session = session;
     ask->place = place_ref(session->place);
+    ask->epoch = session->epoch;
+    ask->bytes = sizeof *ask + strlen(ask->fixed) + 2 * strlen(ask->texts);
     ask->is_born = true;
     ask->settled_ms = -1;
     ask->due_expire = (struct gh_due){.owner = ask, .kind = ASK_DUE_EXPIRE};

@@ -12,6 +12,7 @@
 
 #define MAX_OLD_BYTES ((size_t)4 << 20)
 #define MAX_DIFF_LINES 4000
+#define MAX_TEXT_BYTES ((size_t)256 << 10)
 
 void card_fini(struct card *card)
 {
@@ -25,7 +26,9 @@ void card_fini(struct card *card)
 static size_t show_path(const struct place *place, const char *path, struct gh_buf *out)
 {
     size_t n = strlen(place->working_dir);
-    if (gate_path_within(path, place->working_dir) && path[n] == '/') {
+    if (strcmp(path, place->working_dir) == 0) {
+        path = ".";
+    } else if (gate_path_within(path, place->working_dir) && path[n] == '/') {
         path += n + 1;
     }
     return text_neutral(path, strlen(path), false, out);
@@ -77,14 +80,38 @@ static void words_json(const struct gate_target *target, struct gh_jw *w)
     gh_jw_arr_end(w);
 }
 
+/* One line a part when there are several: no text of one may look like another. */
+static size_t show_line(const struct place *place, const struct call_part *part,
+                        const struct judged_part *judged, size_t number, struct gh_buf *out)
+{
+    gh_auto(gh_buf_fini) struct gh_buf text = GH_BUF_INIT;
+    size_t hidden = show_part(place, part, judged, &text);
+    gh_buf_printf(out, "%s%zu. ", number > 1 ? "\n" : "", number);
+    for (const char *c = gh_buf_str(&text); *c != '\0'; c++) {
+        if (*c == '\n') {
+            gh_buf_puts(out, "\\n");
+        } else {
+            gh_buf_putc(out, *c);
+        }
+    }
+    if (part->target.form == GATE_COMMAND) {
+        gh_buf_puts(out, "  (in ");
+        hidden += show_path(place, judged->facts.cwd, out);
+        gh_buf_putc(out, ')');
+    }
+    return hidden;
+}
+
 static void display_json(const struct place *place, const struct call *call,
                          const struct judged *judged, struct gh_jw *w)
 {
     gh_auto(gh_buf_fini) struct gh_buf text = GH_BUF_INIT;
     size_t hidden = 0;
-    for (size_t i = 0; i < judged->n; i++) {
-        gh_buf_puts(&text, i > 0 ? "\n" : "");
-        hidden += show_part(place, &call->parts[i], &judged->parts[i], &text);
+    if (judged->n == 1) {
+        hidden = show_part(place, &call->parts[0], &judged->parts[0], &text);
+    }
+    for (size_t i = 0; judged->n > 1 && i < judged->n; i++) {
+        hidden += show_line(place, &call->parts[i], &judged->parts[i], i + 1, &text);
     }
     gh_jw_obj(w, "display");
     gh_jw_str(w, "text", gh_buf_str(&text));
@@ -104,9 +131,10 @@ struct change {
     char *old; /* owned; "" for a file that does not exist */
     size_t old_len;
     const char *new;
-    bool is_shown;    /* there is something to compare */
-    bool old_differs; /* the request's idea of the old text is wrong */
-    bool is_linked;   /* the file has other names: what it holds may belong elsewhere */
+    bool is_shown;       /* there is something to compare */
+    bool old_differs;    /* the request's idea of the old text is wrong */
+    bool is_old_unknown; /* too large, not a file, not readable */
+    bool is_linked;      /* the file has other names: what it holds may belong elsewhere */
 };
 
 /* Read the present content. A file with other names is not read: a hard link of a denied file would
@@ -145,8 +173,13 @@ static enum gh_code read_change(const struct call_part *part, const struct judge
         is_readable = !is_delete;
     }
     ret->new = part->new_text != NULL ? part->new_text : "";
+    if (!is_readable && !is_delete) { /* what will be there is shown, what is there is not known */
+        ret->old = strdup("");
+        ret->is_old_unknown = true;
+        is_readable = ret->old != NULL;
+    }
     ret->is_shown = is_readable;
-    ret->old_differs = part->old_text != NULL && is_readable &&
+    ret->old_differs = part->old_text != NULL && is_readable && !ret->is_old_unknown &&
                        (strlen(part->old_text) != ret->old_len ||
                         memcmp(part->old_text, ret->old, ret->old_len) != 0);
     return GH_OK;
@@ -177,6 +210,38 @@ static void file_json(const struct place *place, const struct judged_part *judge
     gh_jw_end(w);
 }
 
+/* The agent's preview; without one, and without a diff, the call's arguments. */
+static const char *preview_text(const struct call *call, bool has_files, struct gh_buf *arguments)
+{
+    if (call->preview != NULL && call->preview[0] != '\0') {
+        return call->preview;
+    }
+    if (has_files || gh_json_len(call->arguments) == 0) {
+        return NULL;
+    }
+    gh_json_canonical(call->arguments, arguments);
+    return gh_buf_str(arguments);
+}
+
+/* Neutralised and, beyond what anybody reads, cut with its true length said. */
+static void cut_text_json(const char *text, struct gh_jw *w)
+{
+    size_t len = text != NULL ? strlen(text) : 0;
+    size_t shown = len < MAX_TEXT_BYTES ? len : MAX_TEXT_BYTES;
+    while (shown < len && shown > 0 && ((unsigned char)text[shown] & 0xC0) == 0x80) {
+        shown--;
+    }
+    if (text == NULL) {
+        gh_jw_null(w, "text");
+        return;
+    }
+    gh_auto(gh_buf_fini) struct gh_buf neutral = GH_BUF_INIT;
+    text_neutral(text, shown, true, &neutral);
+    gh_jw_str(w, "text", gh_buf_str(&neutral));
+    gh_jw_int(w, "text_bytes", (int64_t)len);
+    gh_jw_bool(w, "cut", shown < len);
+}
+
 static void preview_json(const struct place *place, const struct call *call,
                          const struct judged *judged, const struct change *changes, struct gh_jw *w)
 {
@@ -184,9 +249,10 @@ static void preview_json(const struct place *place, const struct call *call,
     for (size_t i = 0; i < judged->n; i++) {
         has_files = has_files || changes[i].is_shown;
     }
-    bool has_text = call->preview != NULL && call->preview[0] != '\0';
+    gh_auto(gh_buf_fini) struct gh_buf arguments = GH_BUF_INIT;
+    const char *text = preview_text(call, has_files, &arguments);
     gh_jw_obj(w, "preview");
-    gh_jw_str(w, "kind", has_files ? "diff" : has_text ? "text" : "none");
+    gh_jw_str(w, "kind", has_files ? "diff" : text != NULL ? "text" : "none");
     gh_jw_arr(w, "files");
     for (size_t i = 0; i < judged->n; i++) {
         if (changes[i].is_shown) {
@@ -194,13 +260,7 @@ static void preview_json(const struct place *place, const struct call *call,
         }
     }
     gh_jw_arr_end(w);
-    if (has_text) {
-        gh_auto(gh_buf_fini) struct gh_buf text = GH_BUF_INIT;
-        text_neutral(call->preview, strlen(call->preview), true, &text);
-        gh_jw_str(w, "text", gh_buf_str(&text));
-    } else {
-        gh_jw_null(w, "text");
-    }
+    cut_text_json(text, w);
     gh_jw_end(w);
 }
 
@@ -313,6 +373,8 @@ static const char *warning_of(const struct judged *judged, const struct change *
         }
         if (changes[i].is_linked) {
             found = "hard_link";
+        } else if (changes[i].is_old_unknown && found[0] == '\0') {
+            found = "old_not_shown";
         } else if (changes[i].old_differs && found[0] == '\0') {
             found = "old_differs";
         }

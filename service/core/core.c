@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -306,6 +307,9 @@ static void init_core(struct core *core, const struct core_options *options)
     for (size_t i = 0; i < sizeof raw; i++) {
         snprintf(core->run_id + 2 * i, 3, "%02x", raw[i]);
     }
+    struct rlimit files = {.rlim_cur = 1024, .rlim_max = 1024};
+    getrlimit(RLIMIT_NOFILE, &files);
+    core->max_agent_waits = files.rlim_max > 256 ? (size_t)files.rlim_max / 2 : 64;
     core->clock_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
 }
 

@@ -62,6 +62,13 @@ void core_free(struct core *core);
 /* Close streams of a token that is no longer valid, and answer 401 to what it holds. */
 void core_token_dropped(struct core *core, const char *token_id);
 
+/* True for a token that core_token_dropped was told of: a request admitted before that moment,
+ * whose body came after it, is refused. */
+bool core_token_is_dropped(struct core *core, const char *token_id);
+
+/* A dropped token is valid again. */
+void core_token_restored(struct core *core, const char *token_id);
+
 /* ---- sessions (contract 3) and tools (4) ---- */
 void core_session_open(struct core *core, struct http_exchange *x, const struct auth_token *who);
 void core_session_list(struct core *core, struct http_exchange *x, const struct auth_token *who);

@@ -8,10 +8,10 @@
 #define HEARTBEAT_MS 12000
 #define MAX_STREAMS 1000
 #define MAX_STREAMS_PER_TOKEN 64
-#define STREAM_BUFFER ((size_t)4 << 20)
+#define STREAM_BUFFER ((size_t)1 << 20)
 #define MAX_EVENTS_PER_POLL 500
 #define MAX_KEPT_BYTES ((size_t)16 << 20)
-#define MAX_REPLAY_BYTES ((size_t)1 << 20) /* well below a stream's buffer */
+#define MAX_REPLAY_BYTES ((size_t)512 << 10) /* well below a stream's buffer */
 
 static bool may_see(const struct auth_token *who, const char *filter, const struct event *event)
 {
@@ -314,7 +314,10 @@ void core_events(struct core *core, struct http_exchange *x, const struct auth_t
         filter = "";
     }
     pthread_mutex_lock(&core->lock);
-    if (core->is_stopping) {
+    if (token_is_dropped_locked(core, who->id)) {
+        gh_fail(&err, GH_UNAUTHORIZED, "This token is no longer valid.");
+        http_problem(x, &err, NULL);
+    } else if (core->is_stopping) {
         gh_fail(&err, GH_STOPPING, "The service is shutting down.");
         http_problem(x, &err, NULL);
     } else if (wants_json(x)) {
@@ -329,9 +332,45 @@ void core_events(struct core *core, struct http_exchange *x, const struct auth_t
     pthread_mutex_unlock(&core->lock);
 }
 
+bool token_is_dropped_locked(const struct core *core, const char *token_id)
+{
+    size_t n = core->n_dropped < N_DROPPED ? core->n_dropped : N_DROPPED;
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(core->dropped[i], token_id) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool core_token_is_dropped(struct core *core, const char *token_id)
+{
+    if (core->n_dropped == 0) {
+        return false;
+    }
+    pthread_mutex_lock(&core->lock);
+    bool is_dropped = token_is_dropped_locked(core, token_id);
+    pthread_mutex_unlock(&core->lock);
+    return is_dropped;
+}
+
+void core_token_restored(struct core *core, const char *token_id)
+{
+    pthread_mutex_lock(&core->lock);
+    for (size_t i = 0; i < N_DROPPED; i++) {
+        if (strcmp(core->dropped[i], token_id) == 0) {
+            core->dropped[i][0] = '\0';
+        }
+    }
+    pthread_mutex_unlock(&core->lock);
+}
+
 void core_token_dropped(struct core *core, const char *token_id)
 {
     pthread_mutex_lock(&core->lock);
+    /* Kept, for a request may be on its way that was admitted before. */
+    snprintf(core->dropped[core->n_dropped % N_DROPPED], GH_ID, "%s", token_id);
+    core->n_dropped++;
     struct stream *next = NULL;
     for (struct stream *stream = core->streams; stream != NULL; stream = next) {
         next = stream->next;

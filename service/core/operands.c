@@ -63,6 +63,8 @@ static enum gh_code add_word(struct operands *all, const char *cwd, const char *
     if (word[0] == '\0' || n < 0 || (size_t)n >= sizeof joined || realpath(joined, real) == NULL) {
         return GH_OK;
     }
+    gh_buf_puts(&all->list, "=");
+    gh_buf_put(&all->list, real, strlen(real) + 1); /* where it leads, hashed or not */
     return add_file(all, real, err);
 }
 

@@ -28,6 +28,9 @@ static const struct {
     {"hard_link",
      "The file has other names (hard links): the change reaches them too, and what it holds "
      "now is not shown."},
+    {"old_not_shown",
+     "What the file holds now could not be read (too large, or no plain file); only the new "
+     "text is shown."},
     {"old_differs", "The agent's idea of the present content is not what the file holds. What is "
                     "shown is the file."},
 };
@@ -95,7 +98,7 @@ void answer_json(const struct answer_view *view, struct gh_buf *out)
     gh_jw_raw(&w, "target", gh_buf_str(&decider->target));
     parts_json(view, &w);
     warning_json(decider->warning, &w, "warning");
-    gh_jw_null(&w, "checkpoint"); /* snapshots are taken between the allow and this answer */
+    gh_jw_null(&w, "checkpoint"); /* their place is between the allow and this answer */
     gh_jw_str(&w, "approval", view->approval);
     gh_jw_time(&w, "created_at", view->created_ms);
     gh_jw_time(&w, "settled_at", view->settled_ms);

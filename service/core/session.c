@@ -86,10 +86,9 @@ static void confinement_json(struct gh_jw *w)
     gh_jw_end(w);
 }
 
-void session_json_locked(const struct core *core, const struct session *session, struct gh_buf *out)
+static void write_session(const struct session *session, bool has_deny_list, struct gh_buf *out)
 {
     struct gh_jw w = {out, false};
-    (void)core;
     gh_jw_obj(&w, NULL);
     gh_jw_str(&w, "id", session->id);
     gh_jw_str(&w, "agent", session->agent);
@@ -104,12 +103,18 @@ void session_json_locked(const struct core *core, const struct session *session,
     gh_jw_bool(&w, "tainted", session->is_tainted);
     taint_json(&session->taint, &w, "taint");
     gh_jw_int(&w, "pending", (int64_t)session->n_pending);
-    gh_jw_raw(&w, "deny_paths", session->deny_json);
+    gh_jw_raw(&w, "deny_paths", has_deny_list ? session->deny_json : "[]");
     gh_jw_raw(&w, "external", session->external_json != NULL ? session->external_json : "null");
     gh_jw_raw(&w, "client", session->client_json != NULL ? session->client_json : "null");
     checkpointing_json(session, &w);
     confinement_json(&w);
     gh_jw_end(&w);
+}
+
+void session_json_locked(const struct core *core, const struct session *session, struct gh_buf *out)
+{
+    (void)core;
+    write_session(session, true, out);
 }
 
 void session_doc_locked(struct store_txn *txn, const struct core *core,
@@ -142,16 +147,8 @@ void session_doc_locked(struct store_txn *txn, const struct core *core,
 void session_event_locked(struct core *core, const struct session *session, const char *type)
 {
     struct gh_buf data = GH_BUF_INIT;
-    struct gh_jw w = {&data, false};
-    gh_jw_obj(&w, NULL);
-    gh_jw_str(&w, "id", session->id);
-    gh_jw_str(&w, "agent", session->agent);
-    gh_jw_str(&w, "title", session->title);
-    gh_jw_str(&w, "mode", gate_mode_name(session->mode));
-    gh_jw_str(&w, "state", session->is_active ? "active" : "ended");
-    gh_jw_bool(&w, "tainted", session->is_tainted);
-    gh_jw_int(&w, "pending", (int64_t)session->n_pending);
-    gh_jw_end(&w);
+    (void)core;
+    write_session(session, false, &data); /* its deny list may be long, and events are kept */
     event_emit_locked(core, type, session, session->owner, &data);
 }
 

@@ -10,6 +10,7 @@ struct change_work {
     char session[GH_ID];
     uint64_t mode_version; /* of the session when this was asked */
     bool has_mode;
+    bool is_told;        /* the event went out when it took effect */
     struct idem *idem;   /* in progress, or NULL */
     char *title;         /* or NULL; owned */
     bool is_loosening;   /* takes effect only when it is durable */
@@ -106,7 +107,7 @@ static void apply_locked(struct change_work *work, struct session *session)
         session->mode = work->mode;
         mode_in_force_locked(work->core, session, work->is_by_approver);
         settle_by_mode_locked(work->core, session);
-    } else {
+    } else if (!work->is_told) {
         session_event_locked(work->core, session, "session.updated");
     }
     session_json_locked(work->core, session, &work->body);
@@ -189,6 +190,7 @@ static void patch_locked(struct core *core, struct session *session, const struc
             txn, &(struct note){"mode", session->id, session->id, gate_mode_name(work->mode), "{}"},
             &meta);
     }
+    work->is_told = is_tightening && title == NULL;
     write_as_locked(core, session, work, txn);
     store_commit(core->options.store, &txn, patch_done, work);
     if (is_tightening) {
@@ -243,6 +245,7 @@ static void close_locked(struct core *core, struct session *session)
     session->is_active = false;
     session->ended_ms = gh_clock_wall_ms();
     session->is_end_stored = false;
+    session->epoch++;
     ask_cancel_all_locked(core, session, GATE_R_CANCELLED);
     session_event_locked(core, session, "session.ended");
     session_retire_locked(core, session);

@@ -176,6 +176,7 @@ static void settled_locked(struct settling *work)
     struct core *core = work->core;
     struct ask *ask = work->ask;
     struct session *session = ask->session;
+    bool is_same = session->is_active && session->epoch == ask->epoch;
     bool is_late = ask->is_answered; /* with a ticket: the caller has its answer */
     ask->state = ask->settlement.state;
     core->numbers.approvals[ask->state]++;
@@ -189,9 +190,9 @@ static void settled_locked(struct settling *work)
         decided_event_locked(core, ask);
     }
     /* Of a session that ended meanwhile nothing is left behind that a reopening could find. */
-    if (session->is_active && ask->settlement.answer.decision == GATE_ALLOW_ALWAYS) {
+    if (is_same && ask->settlement.answer.decision == GATE_ALLOW_ALWAYS) {
         remember_locked(core, ask, session);
-    } else if (session->is_active && is_late && ask->settlement.answer.decision == GATE_ALLOW) {
+    } else if (is_same && is_late && ask->settlement.answer.decision == GATE_ALLOW) {
         ticket_add_locked(session, ask, ask->settlement.settled_by);
     }
     ask_to_settled_locked(core, ask);

@@ -141,6 +141,7 @@ struct session {
     int64_t ask_timeout_ms;
     struct place *place; /* counted */
     bool is_tainted;
+    uint64_t epoch; /* moves when it ends: what was allowed before is not found after a reopening */
     struct taint taint;   /* valid while is_tainted */
     struct gh_map tools;  /* own registrations, by name */
     struct grant *grants; /* newest first */
@@ -197,15 +198,16 @@ struct ask {
     char session_id[GH_ID];
     char owner[AUTH_NAME];
     struct session *session; /* borrowed; valid while pending */
+    uint64_t epoch;          /* of the session when it was asked */
     struct place *place;     /* under which `judged` was gathered; counted */
     struct call *call;       /* owned; NULL after settling */
     struct judged judged;    /* facts at the time of asking; empty after settling */
     char *fixed;        /* members of the approval that never change, JSON without braces; owned */
     char *answer_final; /* the decision's object once it is answered; owned */
     char *texts;        /* {"parts":[{path,old,new}]} for editors; owned */
-    char digest[8 + GH_HEX];           /* "sha256-" hex */
-    unsigned char operands[GH_SHA256]; /* hash of the operand files as shown */
+    char digest[8 + GH_HEX]; /* "sha256-" hex */
     bool may_remember;
+    size_t bytes; /* what it keeps in memory, roughly */
     bool is_detached;
     bool wants_ticket;
     int64_t created_ms;    /* wall clock */
@@ -265,6 +267,7 @@ struct wait {
 /* ---- events ---- */
 
 #define N_EVENTS 8192
+#define N_DROPPED 256
 
 struct event {
     uint64_t seq;
@@ -322,7 +325,12 @@ struct core {
     struct ask *pending_first, *pending_last; /* FIFO */
     struct ask *settled_first, *settled_last; /* oldest first */
     size_t n_pending, n_settled;
-    uint64_t revision; /* moves with each change of any approval */
+    size_t settled_bytes;           /* of the settled ones kept in memory */
+    size_t n_agent_waits;           /* held requests of agents */
+    size_t max_agent_waits;         /* half of the descriptors: people always have room */
+    char dropped[N_DROPPED][GH_ID]; /* tokens that ceased to be valid, newest over oldest */
+    atomic_size_t n_dropped;        /* how many ever */
+    uint64_t revision;              /* moves with each change of any approval */
     struct wait *list_waits, *event_waits;
 
     struct event events[N_EVENTS];
@@ -423,6 +431,7 @@ void grants_free(struct session *session);
 void event_emit_locked(struct core *core, const char *type, const struct session *session,
                        const char *owner, struct gh_buf *data);
 void stream_due_locked(struct core *core, struct stream *stream);
+bool token_is_dropped_locked(const struct core *core, const char *token_id);
 void stream_close_locked(struct core *core, struct stream *stream);
 void events_reply_locked(struct core *core, struct wait *wait);
 void events_free(struct core *core);

@@ -70,7 +70,9 @@ static void link_wait(struct wait **list, struct wait *wait)
 bool wait_hold_locked(struct core *core, const struct wait *what, int64_t wait_ms,
                       struct wait **list)
 {
-    if (core->is_stopping) {
+    bool is_agent = what->who.role == AUTH_AGENT;
+    if (core->is_stopping || token_is_dropped_locked(core, what->who.id) ||
+        (is_agent && core->n_agent_waits >= core->max_agent_waits)) {
         return false;
     }
     struct wait *wait = malloc(sizeof *wait);
@@ -86,6 +88,7 @@ bool wait_hold_locked(struct core *core, const struct wait *what, int64_t wait_m
         return false;
     }
     link_wait(list, wait);
+    core->n_agent_waits += is_agent;
     clock_set_locked(core, &wait->due, gh_clock_boot_ms() + wait_ms);
     if (wait->is_holder) {
         wait->ask
@@ -100,6 +103,7 @@ struct http_exchange *wait_take_locked(struct core *core, struct wait *wait)
     struct http_exchange *x = wait->x;
     clock_clear_locked(core, &wait->due);
     gh_map_remove(&core->waits, wait->number);
+    core->n_agent_waits -= wait->who.role == AUTH_AGENT;
     if (wait->prev != NULL) {
         wait->prev->next = wait->next;
     } else {

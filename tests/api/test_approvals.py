@@ -719,7 +719,7 @@ class Parts(Case):
             {"action": "delete", "target": {"path": "c"}}])))
         self.assertEqual([p["target"]["path"] for p in card["parts"]], [self.at(n) for n in "abc"])
         self.assertEqual([f["path"] for f in card["preview"]["files"]], ["a", "b"])
-        self.assertEqual(card["display"]["text"], "write a\nwrite b\ndelete c")
+        self.assertEqual(card["display"]["text"], "1. write a\n2. write b\n3. delete c")
         self.assertNotEqual(digest("x", "y"), digest("y", "x"))
         self.assertEqual(digest("x", "y"), digest("x", "y"))
 

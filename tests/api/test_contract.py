@@ -26,7 +26,7 @@ def table():
     rows = re.findall(r'\{HTTP_(\w+),\s*((?:S|"[^"]*")(?:\s*"[^"]*")*),\s*([A-Z_| ]+),\s*"(\w+)",\s*\w+\}', text)
     sets = {"API_ANYONE": (), "API_AGENT": ("agent",), "API_VIEWER": ("viewer",), "API_APPROVER": ("approver",),
             "API_METRICS": ("metrics",), "API_READERS": ("agent", "viewer", "approver"),
-            "API_PEOPLE": ("viewer", "approver"), "API_ALL": ROLES}
+            "API_PEOPLE": ("viewer", "approver"), "API_LARGE": ()}
     found = {}
     for method, path, who, operation in rows:
         path = "".join(re.findall(r'"([^"]*)"', path.replace("S", '"/v1/sessions/{id}"', 1) if path[0] == "S" else path))

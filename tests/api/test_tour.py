@@ -74,7 +74,7 @@ class Tour(Shared):
     # ---- the stops ----
 
     def tour_service(self):
-        for path, token in (("/healthz", None), ("/readyz", "metrics"), ("/metrics", "metrics"), ("/openapi.yaml", "viewer"),
+        for path, token in (("/healthz", None), ("/readyz", "viewer"), ("/metrics", "metrics"), ("/openapi.yaml", "viewer"),
                             ("/openapi.json", "agent"), ("/v1/status", "agent"), ("/v1/config", "viewer"),
                             ("/v1/tokens", "viewer")):
             self.call(200, "GET", path, token=token)
