@@ -27,22 +27,12 @@ struct policy {
 struct policy *policy_ref(struct policy *policy);
 void policy_unref(struct policy *policy);
 
-/* The configuration files that name the hooks folder, as they were when it was looked up. */
-struct git_stamp {
-    struct {
-        int64_t mtime_ns;
-        uint64_t inode;
-        int64_t size; /* bytes; -1: there was no file */
-    } file[2];        /* the repository's, the user's */
-};
-
 /* Where a session works and what guards it. */
 struct place {
     atomic_int refs;
     struct policy *policy;    /* counted */
     struct gate_rules *rules; /* the policy's and the session's; owned */
     struct gitmeta_dirs git;  /* owned */
-    struct git_stamp stamp;   /* of `git` */
     char *working_dir;        /* canonical; owned */
     char *home;               /* or NULL; owned */
 };
@@ -361,7 +351,7 @@ void meta_of(struct http_exchange *x, const struct auth_token *who, struct meta 
 
 /* ---- shared by core's files ---- */
 
-/* lifecycle.c: make sure the clock thread wakes for the heap's first node. */
+/* core.c: make sure the clock thread wakes for the heap's first node. */
 void clock_set_locked(struct core *core, struct gh_due *due, int64_t at_ms);
 void clock_clear_locked(struct core *core, struct gh_due *due);
 
@@ -447,7 +437,7 @@ void waits_drop_locked(struct core *core, const char *token_id);
 GH_MUST_USE enum gh_code query_limit(struct http_exchange *x, int64_t *ret, struct gh_err *err);
 bool query_wait_ms(struct http_exchange *x, int64_t *ret_ms, struct gh_err *err);
 
-/* ask.c, ask_render.c, settle.c */
+/* ask.c, ask_store.c, settle.c, approval*.c */
 struct ask *ask_find_locked(struct core *core, const struct auth_token *who, const char *id);
 void ask_free(struct ask *ask);
 void ask_changed_locked(struct core *core, struct ask *ask);

@@ -143,7 +143,6 @@ void wait_due_locked(struct core *core, struct wait *wait)
     answer_wait(core, wait);
 }
 
-/* Answer those for whom something changed. */
 /* What happens in other sessions is no change of the list that it waits for. */
 static bool is_list_changed(const struct core *core, const struct wait *wait)
 {
@@ -152,6 +151,7 @@ static bool is_list_changed(const struct core *core, const struct wait *wait)
     return !wait->has_seen || wait->seen != (session != NULL ? session->revision : core->revision);
 }
 
+/* Answer those for whom something changed. */
 void waits_wake_locked(struct core *core, struct wait **list)
 {
     struct wait *next = NULL;
