@@ -58,13 +58,25 @@ static bool is_in_place(int dir_fd, int fd)
            ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
-static bool reopen(int dir_fd, int *fd)
+static int open_anchor(int dir_fd)
 {
+    return openat(dir_fd, STORE_ANCHOR_NAME, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+}
+
+/* The file appears with its content or not at all: an empty one, left by a kill in between, could
+ * not be told from one that somebody emptied. */
+static bool reopen(int dir_fd, int *fd, const char text[ANCHOR_BYTES])
+{
+    struct gh_err ignored;
     if (*fd >= 0 && is_in_place(dir_fd, *fd)) {
         return true;
     }
     gh_auto_close(fd);
-    *fd = openat(dir_fd, STORE_ANCHOR_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    *fd = open_anchor(dir_fd);
+    if (*fd < 0 && errno == ENOENT &&
+        gh_fs_replace(dir_fd, STORE_ANCHOR_NAME, text, ANCHOR_BYTES, &ignored) == GH_OK) {
+        *fd = open_anchor(dir_fd);
+    }
     return *fd >= 0 && fchmod(*fd, 0600) == 0;
 }
 
@@ -80,7 +92,7 @@ enum gh_code store_anchor_write(int dir_fd, int *fd, const struct store_anchor *
                        anchor->gateway, (unsigned long long)anchor->head.seq, hash);
     text[len] = ' ';
     text[sizeof text - 1] = '\n';
-    if (!reopen(dir_fd, fd) || pwrite(*fd, text, sizeof text, 0) != (ssize_t)sizeof text) {
+    if (!reopen(dir_fd, fd, text) || pwrite(*fd, text, sizeof text, 0) != (ssize_t)sizeof text) {
         return gh_fail(err, GH_IO, "audit.anchor cannot be written: %s.", strerror(errno));
     }
     if (is_synced && (fsync(*fd) != 0 || fsync(dir_fd) != 0)) {

@@ -463,6 +463,12 @@ class Damaged(FaultCase):
         s.start()
         self.recovers(s, s.call("GET", "/v1/sessions").json["items"][0]["id"])
 
+    def test_anchor_emptied(self):
+        """B155: an anchor that was emptied hides a cut tail, so it is not taken for a new one."""
+        s = self.copy()
+        os.truncate(os.path.join(s.state, "audit.anchor"), 0)
+        self.stays_damaged(s)
+
     def test_older_copy_put_back(self):
         """B155: yesterday's database under today's anchor is a cut tail: found, denied."""
         s = self.copy()
