@@ -127,7 +127,8 @@ static void seed(struct session *session, const struct config_command *command)
                                        .args = (const char *const *)command->args,
                                        .n_args = n_args};
     const struct place *place = session->place;
-    const struct gate_place where = {place->rules, &place->git, place->working_dir, place->home};
+    const struct gate_place where = {place->rules, &place->git, place->working_dir, place->home,
+                                     NULL};
     struct judged_part part = {0};
     struct gh_err err;
     if (gate_facts_gather(&where, GATE_EXECUTE, &target, &part.facts, &err) != GH_OK) {

@@ -4,6 +4,7 @@
 
 #include "base/auto.h"
 #include "core/state.h"
+#include "gate/walk.h"
 
 static void part_fini(struct judged_part *part)
 {
@@ -73,7 +74,8 @@ enum gh_code judge_gather(const struct place *place, const struct call *call, st
 {
     gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs fresh = {0};
     const struct gitmeta_dirs *git = changes_files(call) ? place_git(place, &fresh) : &place->git;
-    const struct gate_place where = {place->rules, git, place->working_dir, place->home};
+    size_t budget = GATE_WALK_ENTRIES; /* one for all parts of the call */
+    const struct gate_place where = {place->rules, git, place->working_dir, place->home, &budget};
     struct judged judged = {.parts = calloc(call->n_parts, sizeof(struct judged_part))};
     if (judged.parts == NULL || git == NULL) {
         free(judged.parts);

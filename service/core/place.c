@@ -1,5 +1,6 @@
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -47,46 +48,10 @@ void place_unrefp(struct place **place)
     *place = NULL;
 }
 
-/* ---- the repository's configuration ---- */
-
-static void stamp_file(const char *dir, const char *name, struct git_stamp *stamp, size_t i)
-{
-    char path[PATH_MAX];
-    struct stat st;
-    stamp->file[i].size = -1;
-    if (dir == NULL || snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path ||
-        stat(path, &st) != 0) {
-        return;
-    }
-    stamp->file[i].mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-    stamp->file[i].inode = st.st_ino;
-    stamp->file[i].size = st.st_size;
-}
-
-static struct git_stamp stamp_of(const char *common, const char *home)
-{
-    struct git_stamp stamp = {0};
-    stamp_file(common, "config", &stamp, 0);
-    stamp_file(home, ".gitconfig", &stamp, 1);
-    return stamp;
-}
-
-static bool is_same_stamp(const struct git_stamp *a, const struct git_stamp *b)
-{
-    for (size_t i = 0; i < 2; i++) {
-        if (a->file[i].size != b->file[i].size || a->file[i].mtime_ns != b->file[i].mtime_ns ||
-            a->file[i].inode != b->file[i].inode) {
-            return false;
-        }
-    }
-    return true;
-}
-
 const struct gitmeta_dirs *place_git(const struct place *place, struct gitmeta_dirs *fresh)
 {
-    struct git_stamp now = stamp_of(place->git.common, place->home);
     struct gh_err err;
-    if (is_same_stamp(&now, &place->stamp)) {
+    if (gitmeta_is_fresh(&place->git)) {
         return &place->git;
     }
     return gitmeta_find(place->working_dir, place->home, fresh, &err) == GH_OK ? fresh : NULL;
@@ -189,9 +154,7 @@ static enum gh_code fill_place(struct core *core, struct place *place, const cha
         memcpy(err->pointer, pointer, sizeof pointer);
     }
     GH_TRY(code);
-    GH_TRY(gitmeta_find(real, place->home, &place->git, err));
-    place->stamp = stamp_of(place->git.common, place->home);
-    return GH_OK;
+    return gitmeta_find(real, place->home, &place->git, err);
 }
 
 enum gh_code place_new(struct core *core, struct policy *policy, const char *working_dir,

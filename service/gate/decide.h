@@ -21,11 +21,12 @@ struct gate_case {
     bool is_denied;       /* under a deny entry, in any reading of the path */
     bool is_git_metadata; /* .git in any spelling, the real git dirs, hooks folder, global config */
     bool is_gate_config;  /* an agent's own settings or hook files, or ours */
-    bool is_inside;       /* every end lies at or below the working directory, by its only name */
-    bool runs_later;      /* a file that runs code later: never cached */
-    bool is_cached;       /* an always-allow grant matches exactly */
-    bool is_seeded;       /* ... and it came from allowed_commands */
-    bool has_ticket;      /* a one-shot grant matches exactly */
+    bool is_inside;  /* every end lies at or below the working directory, by its only name; what
+                        is deleted or moved, below it */
+    bool runs_later; /* a file that runs code later: never cached */
+    bool is_cached;  /* an always-allow grant matches exactly */
+    bool is_seeded;  /* ... and it came from allowed_commands */
+    bool has_ticket; /* a one-shot grant matches exactly */
 };
 
 struct gate_verdict {

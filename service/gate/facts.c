@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "gate/walk.h"
 #include "text/neutral.h"
 
 /* Said in place of an entry when a folder is too large, or closed, to be looked through. */
@@ -57,25 +58,50 @@ static bool is_git(const struct gate_place *place, const char *path)
     return gitmeta_touches(place->git, path) || gate_rules_is_global_git(place->rules, path);
 }
 
-/* What a change of this name would be; `one` gathers over all names. */
-static void judge_name(const struct gate_place *place, const char *name, struct gate_facts *facts,
-                       struct gate_case *one)
+/* Who asks, and what gathers the answers over all names. */
+struct judging {
+    const struct gate_place *place;
+    struct gate_facts *facts;
+    struct gate_case *one;
+};
+
+static bool is_whole(const struct gate_case *one)
 {
-    bool is_whole = one->action != GATE_WRITE; /* takes folders with all that is in them */
-    set_denied(facts, one, gate_rules_denies(place->rules, name));
+    return one->action == GATE_DELETE || one->action == GATE_MOVE;
+}
+
+/* What a change of this name would be, by its name and place alone. */
+static void judge_plain(const struct judging *j, const char *name)
+{
+    struct gate_case *one = j->one;
+    set_denied(j->facts, one, gate_rules_denies(j->place->rules, name));
     if (!is_change(one->action)) {
         return;
     }
-    one->is_git_metadata = one->is_git_metadata || is_git(place, name) ||
-                           (is_whole && gitmeta_holds(place->git, name));
+    one->is_git_metadata = one->is_git_metadata || is_git(j->place, name);
+    /* not only writes: these take folders with all that is in them */
     one->is_gate_config =
-        one->is_gate_config || (is_whole ? gate_rules_holds_gate_config(place->rules, name)
-                                         : gate_rules_is_gate_config(place->rules, name));
-    const char *later = gate_rules_runs_later(place->rules, name);
+        one->is_gate_config || (is_whole(one) ? gate_rules_holds_gate_config(j->place->rules, name)
+                                              : gate_rules_is_gate_config(j->place->rules, name));
+    const char *later = gate_rules_runs_later(j->place->rules, name);
     if (later != NULL) {
         one->runs_later = true;
-        facts->later = facts->later != NULL ? facts->later : later;
+        j->facts->later = j->facts->later != NULL ? j->facts->later : later;
     }
+}
+
+/* The same for a name that the call gives, with what takes a look around it. */
+static void judge_name(const struct judging *j, const char *name)
+{
+    struct gate_case *one = j->one;
+    judge_plain(j, name);
+    if (!is_change(one->action) || one->is_git_metadata) {
+        return;
+    }
+    one->is_git_metadata =
+        (is_whole(one) && gitmeta_holds(j->place->git, name)) ||
+        (one->action != GATE_DELETE && gitmeta_is_head(name)) ||
+        gitmeta_is_nested_hook(j->place->git, name, j->place->home, is_whole(one));
 }
 
 /* True for an existing file with more than one hard link. */
@@ -85,64 +111,108 @@ static bool has_other_names(const char *path)
     return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 1;
 }
 
+/* Inside is below the working directory: what deletes or replaces the folder itself is not. */
+static bool is_inside(const struct judging *j, const struct spellings *names)
+{
+    const char *dir = j->place->working_dir;
+    bool is_in = gate_path_within(names->main, dir);
+    /* a change may replace the link itself instead of what it points to: both must be inside */
+    if (names->leaf != NULL && is_change(j->one->action)) {
+        is_in = is_in && gate_path_within(names->leaf, dir);
+    }
+    if (is_whole(j->one)) {
+        is_in = is_in && strcmp(names->leaf != NULL ? names->leaf : names->main, dir) != 0;
+    }
+    /* what is written is reached by a name that may lie anywhere */
+    return is_in && !(j->one->action == GATE_WRITE && has_other_names(names->main));
+}
+
 /* One end in one reading. */
-static void judge_end(const struct gate_place *place, const struct gate_path *path, bool is_lexical,
-                      struct gate_facts *facts, struct gate_case *one)
+static void judge_end(const struct judging *j, const struct gate_path *path, bool is_lexical)
 {
     struct spellings names = spell(path, is_lexical);
     for (size_t i = 0; i < sizeof names.at / sizeof *names.at; i++) {
         if (names.at[i] != NULL) {
-            judge_name(place, names.at[i], facts, one);
+            judge_name(j, names.at[i]);
         }
     }
     /* a link on the way whose own name is denied stays denied, wherever it points */
     for (const char *hop = gate_path_hop(path, NULL); hop != NULL; hop = gate_path_hop(path, hop)) {
-        judge_name(place, hop, facts, one);
+        judge_name(j, hop);
     }
-    /* a change may replace the link itself instead of what it points to: both must be inside */
-    bool is_inside = gate_path_within(names.main, place->working_dir);
-    if (names.leaf != NULL && is_change(one->action)) {
-        is_inside = is_inside && gate_path_within(names.leaf, place->working_dir);
-    }
-    if (one->action == GATE_WRITE && has_other_names(names.main)) {
-        is_inside = false; /* what is written is reached by a name that may lie anywhere */
-    }
-    one->is_inside = one->is_inside && is_inside;
+    j->one->is_inside = j->one->is_inside && is_inside(j, &names);
 }
 
-/* A folder that is moved or deleted takes what is in it along. `to` is NULL for a delete. */
-static void judge_below(const struct gate_place *place, const char *dir, const char *to,
-                        struct gate_facts *facts, struct gate_case *one)
+static bool see(const char *path, void *cookie)
 {
-    if (one->is_denied) {
+    const struct judging *j = cookie;
+    judge_plain(j, path);
+    return !j->one->is_denied;
+}
+
+/* A folder that is moved or deleted takes what is in it along: each name is judged where it lies
+ * and where it would lie. `to` and `into` are NULL for a delete. */
+static void judge_below(struct judging *j, const char *dir, const char *to, const char *into)
+{
+    if (j->one->is_denied) {
         return;
     }
-    gh_autofree char *found = NULL;
-    bool is_cut = false;
-    gate_rules_denies_moved(place->rules, dir, to, &found, &is_cut);
-    if (found != NULL) {
-        const char *entry = gate_rules_denies(place->rules, found);
-        set_denied(facts, one, entry != NULL ? entry : cut_entry);
-    } else if (is_cut) {
-        set_denied(facts, one, cut_entry);
+    const struct gate_walk walk = {
+        .roots = {dir, to, into}, .budget = j->place->budget, .see = see, .cookie = j};
+    if (!gate_walk(&walk) && !j->one->is_git_metadata) { /* that is refused anyway */
+        set_denied(j->facts, j->one, cut_entry);
     }
 }
 
-static void judge_paths(const struct gate_place *place, struct gate_facts *facts, bool is_lexical,
-                        struct gate_case *one)
+/* Where `from` lands when `to` is a folder that exists: some tools put it in there instead of in
+ * its place. NULL when it is none. Owned by caller. */
+static enum gh_code find_landing(const struct spellings *from, const struct spellings *to,
+                                 char **ret, struct gh_err *err)
 {
-    bool is_move = one->form == GATE_MOVE_PATHS;
+    struct stat st;
+    const char *name = strrchr(from->leaf != NULL ? from->leaf : from->main, '/');
+    if (name == NULL || name[1] == '\0' || stat(to->main, &st) != 0 || !S_ISDIR(st.st_mode)) {
+        return GH_OK;
+    }
+    if (asprintf(ret, "%s%s", strcmp(to->main, "/") != 0 ? to->main : "", name) < 0) {
+        *ret = NULL;
+        return gh_fail(err, GH_NOMEM, "There is not enough memory to judge the path.");
+    }
+    return GH_OK;
+}
+
+static enum gh_code judge_move(struct judging *j, bool is_lexical, struct gh_err *err)
+{
+    gh_autofree char *into = NULL;
+    struct spellings from = spell(&j->facts->path, is_lexical);
+    struct spellings to = spell(&j->facts->to, is_lexical);
+    GH_TRY(find_landing(&from, &to, &into, err));
+    /* the destination first: what runs later is named by it */
+    judge_end(j, &j->facts->to, is_lexical);
+    if (into != NULL) {
+        judge_name(j, into);
+    }
+    judge_end(j, &j->facts->path, is_lexical);
+    if (from.leaf == NULL) { /* a link is moved alone */
+        judge_below(j, from.main, to.leaf != NULL ? to.leaf : to.main, into);
+    }
+    return GH_OK;
+}
+
+static enum gh_code judge_paths(const struct gate_place *place, struct gate_facts *facts,
+                                bool is_lexical, struct gate_case *one, struct gh_err *err)
+{
+    struct judging j = {place, facts, one};
     one->is_inside = true;
-    if (is_move) { /* the destination first: what runs later is named by it */
-        judge_end(place, &facts->to, is_lexical, facts, one);
+    if (one->form == GATE_MOVE_PATHS) {
+        return judge_move(&j, is_lexical, err);
     }
-    judge_end(place, &facts->path, is_lexical, facts, one);
-    bool takes_folder = is_move || one->action == GATE_DELETE;
-    struct spellings from = spell(&facts->path, is_lexical);
-    if (takes_folder && from.leaf == NULL) { /* a link is moved or deleted alone */
-        const char *to = is_move ? spell(&facts->to, is_lexical).main : NULL;
-        judge_below(place, from.main, to, facts, one);
+    judge_end(&j, &facts->path, is_lexical);
+    struct spellings at = spell(&facts->path, is_lexical);
+    if (one->action == GATE_DELETE && at.leaf == NULL) { /* a link is deleted alone */
+        judge_below(&j, at.main, NULL, NULL);
     }
+    return GH_OK;
 }
 
 /* Refuse what a person could not see. */
@@ -175,12 +245,11 @@ static enum gh_code gather_paths(const struct gate_place *place, const struct ga
     if (is_move) {
         GH_TRY(resolve_at(target->to, "/to", place->working_dir, place->home, &ret->to, err));
     }
-    judge_paths(place, ret, false, &ret->kernel);
+    GH_TRY(judge_paths(place, ret, false, &ret->kernel, err));
     if (ret->path.lexical != NULL || ret->to.lexical != NULL) {
-        judge_paths(place, ret, true, &ret->lexical);
-    } else {
-        ret->lexical = ret->kernel;
+        return judge_paths(place, ret, true, &ret->lexical, err);
     }
+    ret->lexical = ret->kernel;
     return GH_OK;
 }
 
@@ -306,83 +375,4 @@ enum gh_code gate_facts_gather(const struct gate_place *place, enum gate_action 
         gate_facts_fini(ret);
     }
     return code;
-}
-
-static void put_command(const struct gate_facts *facts, const struct gate_target *target,
-                        struct gh_jw *w)
-{
-    gh_jw_arr(w, "args");
-    for (size_t i = 0; i < target->n_args; i++) {
-        gh_jw_str(w, NULL, target->args[i]);
-    }
-    gh_jw_arr_end(w);
-    gh_jw_str(w, "cwd", facts->cwd);
-    gh_jw_str(w, "program", target->program);
-}
-
-void gate_facts_target_json(const struct gate_facts *facts, const struct gate_target *target,
-                            struct gh_buf *out)
-{
-    struct gh_jw w = {out, false};
-    gh_jw_obj(&w, NULL);
-    switch (target->form) {
-    case GATE_PATH:
-        gh_jw_str(&w, "path", facts->path.kernel);
-        break;
-    case GATE_MOVE_PATHS:
-        gh_jw_str(&w, "from", facts->path.kernel);
-        gh_jw_str(&w, "to", facts->to.kernel);
-        break;
-    case GATE_COMMAND:
-        put_command(facts, target, &w);
-        break;
-    default:
-        gh_jw_str(&w, "description", target->description);
-        break;
-    }
-    gh_jw_end(&w);
-}
-
-/* Length before text: no content can be taken for a border. */
-static void put_part(struct gh_buf *out, const char *text)
-{
-    text = text != NULL ? text : "";
-    gh_buf_printf(out, "%zu:", strlen(text));
-    gh_buf_puts(out, text);
-    gh_buf_putc(out, ',');
-}
-
-/* Both readings: a grant for one pair says nothing about another that shares the kernel's. */
-static void put_path(struct gh_buf *out, const struct gate_path *path)
-{
-    put_part(out, path->kernel);
-    put_part(out, path->lexical);
-}
-
-void gate_facts_key(const struct gate_facts *facts, enum gate_action action,
-                    const struct gate_target *target, const char *tool, const char *env_json,
-                    struct gh_buf *out)
-{
-    put_part(out, gate_action_name(action));
-    switch (target->form) {
-    case GATE_PATH:
-        put_path(out, &facts->path);
-        break;
-    case GATE_MOVE_PATHS:
-        put_path(out, &facts->path);
-        put_path(out, &facts->to);
-        break;
-    case GATE_COMMAND:
-        put_part(out, target->program);
-        put_part(out, facts->cwd);
-        put_part(out, env_json);
-        for (size_t i = 0; i < target->n_args; i++) {
-            put_part(out, target->args[i]);
-        }
-        break;
-    default:
-        put_part(out, action == GATE_PERSISTENT_MEMORY ? tool : "");
-        put_part(out, target->description);
-        break;
-    }
 }

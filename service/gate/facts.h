@@ -34,6 +34,8 @@ struct gate_place {
     const struct gitmeta_dirs *git; /* the session's repository */
     const char *working_dir;        /* canonical */
     const char *home;               /* or NULL */
+    size_t *budget; /* entries that the walks of this call may still look at, counted down; NULL:
+                       GATE_WALK_ENTRIES for each walk */
 };
 
 struct gate_facts {
@@ -59,15 +61,25 @@ GH_MUST_USE enum gh_code gate_facts_gather(const struct gate_place *place, enum 
                                            const struct gate_target *target, struct gate_facts *ret,
                                            struct gh_err *err);
 
+/* The path that a person must see: for a delete and for both ends of a move the link's own place
+ * when the last component is a link, since that is what goes or is replaced; else the file that is
+ * reached. Kernel's reading. `is_to`: the end that a move leads to. Borrowed; NULL when there is no
+ * such path. */
+const char *gate_facts_shown(const struct gate_facts *facts, bool is_to);
+
+/* Append a JSON object of all readings that differ from what is shown, {} when none does: "kernel",
+ * "leaf", "lexical", "lexical_leaf", and the same with "to_" before it for a move's other end. */
+void gate_facts_readings_json(const struct gate_facts *facts, struct gh_buf *out);
+
 /* Append the canonical target as a JSON object with sorted keys: {"path":P} | {"args":[..],"cwd":D,
- * "program":P} | {"from":A,"to":B} | {"description":S}. */
+ * "program":P} | {"from":A,"to":B} | {"description":S}. Paths are those of gate_facts_shown. */
 void gate_facts_target_json(const struct gate_facts *facts, const struct gate_target *target,
                             struct gh_buf *out);
 
-/* Append the always-allow cache key (behaviour.md 1.9, contract 5): action and canonical path;
- * program, args, cwd and `env_json` (canonical JSON of the request's env, "" when none); action and
- * description (for persistent_memory with the tool's name before it); from and to. Unambiguous: two
- * different targets never share one. */
+/* Append the always-allow cache key (behaviour.md 1.9, contract 5): action and the path in all
+ * readings; program, args, cwd and `env_json` (canonical JSON of the request's env, "" when none);
+ * action and description (for persistent_memory with the tool's name before it); from and to.
+ * Unambiguous: two different targets never share one. */
 void gate_facts_key(const struct gate_facts *facts, enum gate_action action,
                     const struct gate_target *target, const char *tool, const char *env_json,
                     struct gh_buf *out);

@@ -1,6 +1,7 @@
 #include "gate/gitconf.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -12,7 +13,8 @@
 #include "base/buf.h"
 #include "base/fs.h"
 
-enum { MAX_CONFIG_BYTES = 1 << 20, MAX_INCLUDES = 16, MAX_INCLUDE_DEPTH = 4 };
+/* Git itself gives up below ten levels of includes. */
+enum { MAX_CONFIG_BYTES = 16 << 20, MAX_FILES = 256, MAX_HOOKS = 64, MAX_DEPTH = 10 };
 
 enum section { SECTION_OTHER = 0, SECTION_CORE, SECTION_INCLUDE };
 
@@ -26,28 +28,43 @@ struct setting {
 
 struct parser {
     const char *home;
-    char **value; /* borrowed from the caller */
-    int n_files;
+    struct gitconf *out; /* borrowed */
     int depth;
 };
 
 static enum gh_code read_file(struct parser *p, const char *file, struct gh_err *err);
+
+void gitconf_fini(struct gitconf *conf)
+{
+    seen_names_fini(&conf->hooks);
+    seen_names_fini(&conf->files);
+    seen_stamps_fini(&conf->stamps);
+    *conf = (struct gitconf){0};
+}
 
 static enum gh_code no_memory(struct gh_err *err)
 {
     return gh_fail(err, GH_NOMEM, "There is not enough memory to read git's configuration.");
 }
 
-/* "[core]", "[include]"; a sub-section makes it another one. Returns behind the "]". */
+/* "[core]", "[include]", "[includeIf "condition"]". Returns behind the "]", or where the line
+ * ends. A condition may hold a "]" of its own. */
 static const char *read_header(const char *at, enum section *ret)
 {
-    const char *end = at + strcspn(at, "]\n");
-    size_t len = (size_t)(end - at);
+    size_t len = strcspn(at, " \t\"]\r\n");
+    const char *end = at + len;
+    bool has_sub = *end != ']';
     *ret = SECTION_OTHER;
-    if (len == 4 && strncasecmp(at, "core", 4) == 0) {
+    if (!has_sub && len == 4 && strncasecmp(at, "core", 4) == 0) {
         *ret = SECTION_CORE;
-    } else if (len == 7 && strncasecmp(at, "include", 7) == 0) {
+    } else if ((!has_sub && len == 7 && strncasecmp(at, "include", 7) == 0) ||
+               (has_sub && len == 9 && strncasecmp(at, "includeif", 9) == 0)) {
         *ret = SECTION_INCLUDE;
+    }
+    for (bool is_quoted = false; *end != '\0' && *end != '\n' && (is_quoted || *end != ']');
+         end++) {
+        is_quoted = is_quoted != (*end == '"');
+        end += is_quoted && *end == '\\' && end[1] != '\0' && end[1] != '\n' ? 1 : 0;
     }
     return *end == ']' ? end + 1 : end;
 }
@@ -84,6 +101,7 @@ static const char *read_value(const char *at, struct gh_buf *out)
         }
         if (*at == '\\' && at[1] != '\0') {
             at++;
+            at += *at == '\r' && at[1] == '\n' ? 1 : 0;
             if (*at == '\n') {
                 continue;
             }
@@ -105,12 +123,15 @@ static const char *read_value(const char *at, struct gh_buf *out)
 static enum gh_code include(struct parser *p, const char *file, const char *name,
                             struct gh_err *err)
 {
-    if (p->depth >= MAX_INCLUDE_DEPTH || p->n_files >= MAX_INCLUDES || *name == '\0') {
+    gh_auto(gh_buf_fini) struct gh_buf path = GH_BUF_INIT;
+    if (*name == '\0') {
         return GH_OK;
     }
-    gh_auto(gh_buf_fini) struct gh_buf path = GH_BUF_INIT;
     if (strncmp(name, "~/", 2) == 0 && p->home != NULL) {
         gh_buf_printf(&path, "%s%s", p->home, name + 1);
+    } else if (*name == '~' || *name == '%') { /* another home, or where git is installed */
+        p->out->is_cut = true;
+        return GH_OK;
     } else if (*name == '/') {
         gh_buf_puts(&path, name);
     } else {
@@ -142,15 +163,14 @@ static enum gh_code take(struct parser *p, const char *file, const struct settin
     if (is_setting(at, SECTION_INCLUDE, "path")) {
         return include(p, file, gh_buf_str(&at->value), err);
     }
-    if (is_setting(at, SECTION_CORE, "hookspath")) {
-        char *copy = strdup(gh_buf_str(&at->value));
-        if (copy == NULL) {
-            return no_memory(err);
-        }
-        free(*p->value);
-        *p->value = copy;
+    if (!is_setting(at, SECTION_CORE, "hookspath")) {
+        return GH_OK;
     }
-    return GH_OK;
+    if (p->out->hooks.n >= MAX_HOOKS) {
+        p->out->is_cut = true;
+        return GH_OK;
+    }
+    return seen_names_add(&p->out->hooks, gh_buf_str(&at->value)) ? GH_OK : no_memory(err);
 }
 
 static void fini_setting(struct setting *at)
@@ -181,26 +201,55 @@ static enum gh_code parse(struct parser *p, const char *file, const char *at, st
     return GH_OK;
 }
 
-/* Links are followed as git does: dotfile managers link ~/.gitconfig. */
-static enum gh_code read_file(struct parser *p, const char *file, struct gh_err *err)
+/* The text of a file that git would read too; *ret stays NULL when there is none. Links are
+ * followed as git does: dotfile managers link ~/.gitconfig. */
+static enum gh_code load(struct gitconf *out, const char *file, char **ret, struct gh_err *err)
 {
     gh_autofree char *real = realpath(file, NULL);
-    gh_autofree char *text = NULL;
     size_t len = 0;
-    p->n_files++;
     if (real == NULL) {
+        out->is_cut = out->is_cut || (errno != ENOENT && errno != ENOTDIR);
         return GH_OK;
     }
-    enum gh_code code = gh_fs_read(AT_FDCWD, real, MAX_CONFIG_BYTES, &text, &len, NULL);
-    if (code != GH_OK) {
-        return code == GH_NOMEM ? no_memory(err) : GH_OK;
+    if (strcmp(real, "/dev/null") == 0) {
+        return GH_OK;
     }
-    return parse(p, file, text, err);
+    enum gh_code code = gh_fs_read(AT_FDCWD, real, MAX_CONFIG_BYTES - out->bytes, ret, &len, NULL);
+    if (code == GH_NOMEM) {
+        return no_memory(err);
+    }
+    out->bytes += len;
+    out->is_cut = out->is_cut || (code != GH_OK && code != GH_NOT_FOUND) ||
+                  (code == GH_OK && strlen(*ret) != len);
+    return GH_OK;
 }
 
-enum gh_code gitconf_hooks_path(const char *file, const char *home, char **value,
-                                struct gh_err *err)
+/* Each file once: what it says does not depend on who names it. */
+static enum gh_code read_file(struct parser *p, const char *file, struct gh_err *err)
 {
-    struct parser p = {.home = home, .value = value};
+    static const char mark[] = "\xef\xbb\xbf"; /* a byte order mark, which git skips */
+    gh_autofree char *text = NULL;
+    if (seen_names_has(&p->out->files, file)) {
+        return GH_OK;
+    }
+    if (!seen_names_add(&p->out->files, file) || !seen_stamps_add(&p->out->stamps, file)) {
+        return no_memory(err);
+    }
+    if (p->depth > MAX_DEPTH || p->out->files.n > MAX_FILES) {
+        p->out->is_cut = true;
+        return GH_OK;
+    }
+    GH_TRY(load(p->out, file, &text, err));
+    if (text == NULL) {
+        return GH_OK;
+    }
+    bool has_mark = strncmp(text, mark, sizeof mark - 1) == 0;
+    return parse(p, file, text + (has_mark ? sizeof mark - 1 : 0), err);
+}
+
+enum gh_code gitconf_read(const char *file, const char *home, struct gitconf *ret,
+                          struct gh_err *err)
+{
+    struct parser p = {.home = home, .out = ret};
     return read_file(&p, file, err);
 }

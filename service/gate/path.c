@@ -342,6 +342,11 @@ static void free_walk(struct walk **w)
     }
 }
 
+static bool is_same(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
 /* Both readings, component by component. */
 static enum gh_code resolve_slowly(const char *path, const char *folded, const char *working_dir,
                                    struct gate_path *ret, struct gh_err *err)
@@ -357,11 +362,9 @@ static enum gh_code resolve_slowly(const char *path, const char *folded, const c
     GH_TRY(copy_to(&ret->kernel, w->out, err));
     ret->leaf = gh_steal(&w->leaf);
     GH_TRY(walk_links(folded, w, err));
-    if (strcmp(w->out, ret->kernel) != 0) {
+    if (strcmp(w->out, ret->kernel) != 0 || !is_same(w->leaf, ret->leaf)) {
         GH_TRY(copy_to(&ret->lexical, w->out, err));
         ret->lexical_leaf = gh_steal(&w->leaf);
-    } else if (ret->leaf == NULL) {
-        ret->leaf = gh_steal(&w->leaf);
     }
     if (hops.len > 0) {
         gh_buf_putc(&hops, '\0');

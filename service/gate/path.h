@@ -22,7 +22,8 @@
 
 struct gate_path {
     char *kernel;  /* links first: what an open() would reach; owned */
-    char *lexical; /* ".." first; NULL when it equals `kernel`; owned */
+    char *lexical; /* ".." first; NULL when it is the same place, reached by the same last link;
+                      owned */
     char *spelled; /* absolute, ".." removed lexically, no link resolved; NULL when it equals
                       `kernel`: deny entries and names are matched against it as well; owned */
     char *leaf;    /* when the last component is itself a link: the link's own place, its parents

@@ -49,17 +49,6 @@ void gate_rules_free(struct gate_rules *rules);
  * file is read, bounded, for that). */
 const char *gate_rules_denies(const struct gate_rules *rules, const char *path);
 
-/* What a denied descendant of directory `dir` would be: walks the tree (bounded, no links, ignore
- * files not honoured) and returns the first denied path in *ret (owned by caller) or NULL.
- * `*ret_cut` is set when the bound was reached: the caller then treats it as denied. */
-void gate_rules_denies_below(const struct gate_rules *rules, const char *dir, char **ret,
-                             bool *ret_cut);
-
-/* The same for a folder that is about to become `to`: a descendant that is denied where it lies or
- * where it would lie counts. */
-void gate_rules_denies_moved(const struct gate_rules *rules, const char *dir, const char *to,
-                             char **ret, bool *ret_cut);
-
 /* True for the global git configuration in every spelling and place (behaviour.md 1.5.5-6). */
 bool gate_rules_is_global_git(const struct gate_rules *rules, const char *path);
 

@@ -106,11 +106,6 @@ static inline uint32_t rule_hash_join(uint32_t parent, uint32_t name)
 /* The hash of a normalised absolute path. */
 uint32_t rule_hash_path(const char *path);
 
-/* gate_rules_denies_moved with its bound: at most `max` entries are looked at. The path that is
- * denied, owned by caller, or NULL. */
-char *rule_find_below(const struct gate_rules *rules, const char *dir, const char *to, int max,
-                      bool *ret_cut);
-
 /* True when a file holds PEM blocks of public kinds only. */
 bool rule_pem_is_public(const char *path);
 

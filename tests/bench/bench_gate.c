@@ -188,7 +188,7 @@ int main(void)
         gitmeta_find(root, NULL, &setup.git, NULL) != GH_OK) {
         die("rules");
     }
-    setup.place = (struct gate_place){setup.rules, &setup.git, root, "/home/u"};
+    setup.place = (struct gate_place){setup.rules, &setup.git, root, "/home/u", NULL};
     snprintf(setup.path, sizeof setup.path, "%.*s/a/b/c/d/e/file.c", PATH_MAX / 2, root);
     compare(&setup, "read", GATE_READ);
     compare(&setup, "write", GATE_WRITE);

@@ -11,100 +11,7 @@
 
 #include "base/auto.h"
 #include "tree.h"
-
-/* One tree for all: working directory w, home, and folders outside. */
-static struct gate_rules *rules;
-static struct gitmeta_dirs git;
-static struct gate_place place;
-
-static void make_rules(void)
-{
-    struct gate_rules_input input = {.home = tree_at("home"),
-                                     .xdg_config_home = tree_at("xdg"),
-                                     .config_dir = tree_at("home/.config/gatehouse"),
-                                     .state_dir = tree_at("w/.state")};
-    const char *entries[] = {tree_at("out/secret"), tree_at("w/conf/members.yml"),
-                             tree_at("w/.agent/settings.json"), NULL};
-    input.entries = entries;
-    ck_assert_int_eq(gate_rules_new(&input, &rules, NULL), GH_OK);
-}
-
-static void begin(void)
-{
-    tree_begin();
-    tree_file("w/src/a.c", "x");
-    tree_file("w/.git/HEAD", "x");
-    tree_dir("w/.git/objects");
-    tree_dir("w/.git/refs");
-    tree_file("w/.git/config", "[core]\nhooksPath = .husky/_\n");
-    tree_dir("out/deep");
-    tree_file("out/secret/key", "s");
-    tree_file("home/.bashrc", "x");
-    tree_file("home/.ssh/id", "x");
-    tree_link(tree_at("out"), "w/d");
-    tree_link("../out/secret/key", "w/notes.txt");
-    tree_link(tree_at("out/secret/new"), "w/dang");
-    tree_link(tree_at("out/deep"), "w/l");
-    make_rules();
-    ck_assert_int_eq(gitmeta_find(tree_at("w"), tree_at("home"), &git, NULL), GH_OK);
-    place = (struct gate_place){rules, &git, strdup(tree_at("w")), strdup(tree_at("home"))};
-}
-
-static void end(void)
-{
-    gate_rules_free(rules);
-    gitmeta_dirs_fini(&git);
-    free((char *)place.working_dir);
-    free((char *)place.home);
-    tree_end();
-}
-
-static struct gate_verdict judge(const struct gate_facts *facts, enum gate_mode mode)
-{
-    struct gate_case kernel = facts->kernel;
-    struct gate_case lexical = facts->lexical;
-    kernel.mode = lexical.mode = mode;
-    kernel.is_known_tool = lexical.is_known_tool = true;
-    struct gate_verdict a = gate_decide(&kernel);
-    struct gate_verdict b = gate_decide(&lexical);
-    return *gate_stricter(&a, &b);
-}
-
-static struct gate_target path_target(const char *path)
-{
-    return (struct gate_target){.form = GATE_PATH, .path = path};
-}
-
-static struct gate_target move_target(const char *from, const char *to)
-{
-    return (struct gate_target){.form = GATE_MOVE_PATHS, .path = from, .to = to};
-}
-
-/* The verdict's code of a call that can be judged. */
-static const char *code_of(enum gate_action action, struct gate_target target, enum gate_mode mode)
-{
-    gh_auto(gate_facts_fini) struct gate_facts facts;
-    struct gh_err err = {0};
-    enum gh_code code = gate_facts_gather(&place, action, &target, &facts, &err);
-    ck_assert_msg(code == GH_OK, "%s: %s", target.path, err.detail);
-    struct gate_verdict v = judge(&facts, mode);
-    ck_assert(v.reason != GATE_R_DENY_PATH || facts.deny_entry != NULL);
-    return gate_reason_code(v.reason);
-}
-
-static void expect(enum gate_action action, const char *path, enum gate_mode mode, const char *code)
-{
-    const char *got = code_of(action, path_target(path), mode);
-    ck_assert_msg(strcmp(got, code) == 0, "%s %s in %s: %s, not %s", gate_action_name(action), path,
-                  gate_mode_name(mode), got, code);
-}
-
-static void expect_move(const char *from, const char *to, enum gate_mode mode, const char *code)
-{
-    const char *got = code_of(GATE_MOVE, move_target(from, to), mode);
-    ck_assert_msg(strcmp(got, code) == 0, "move %s %s in %s: %s, not %s", from, to,
-                  gate_mode_name(mode), got, code);
-}
+#include "world.h"
 
 /* Scenarios 1, 2, 3, 9, 13, 14, 19; B005, B007, B009, B025. */
 START_TEST(denied_paths)
@@ -445,22 +352,36 @@ START_TEST(keys_are_exact)
 }
 END_TEST
 
+/* "@" stands for the tree. */
+static void expect_text(const struct gh_buf *got, const char *format)
+{
+    gh_auto(gh_buf_fini) struct gh_buf want = GH_BUF_INIT;
+    for (; *format != '\0'; format++) {
+        if (*format == '@') {
+            gh_buf_puts(&want, root);
+        } else {
+            gh_buf_putc(&want, *format);
+        }
+    }
+    ck_assert_str_eq(gh_buf_str(got), gh_buf_str(&want));
+}
+
 static void expect_json(enum gate_action action, struct gate_target target, const char *format)
 {
     gh_auto(gate_facts_fini) struct gate_facts facts;
     ck_assert_int_eq(gate_facts_gather(&place, action, &target, &facts, NULL), GH_OK);
     gh_auto(gh_buf_fini) struct gh_buf out = GH_BUF_INIT;
     gate_facts_target_json(&facts, &target, &out);
-    /* "@" stands for the tree */
-    gh_auto(gh_buf_fini) struct gh_buf want = GH_BUF_INIT;
-    for (; *format != '\0'; format++) {
-        if (*format == '@') {
-            gh_buf_put(&want, place.working_dir, strlen(place.working_dir) - 2);
-        } else {
-            gh_buf_putc(&want, *format);
-        }
-    }
-    ck_assert_str_eq(gh_buf_str(&out), gh_buf_str(&want));
+    expect_text(&out, format);
+}
+
+static void expect_readings(enum gate_action action, struct gate_target target, const char *format)
+{
+    gh_auto(gate_facts_fini) struct gate_facts facts;
+    ck_assert_int_eq(gate_facts_gather(&place, action, &target, &facts, NULL), GH_OK);
+    gh_auto(gh_buf_fini) struct gh_buf out = GH_BUF_INIT;
+    gate_facts_readings_json(&facts, &out);
+    expect_text(&out, format);
 }
 
 START_TEST(targets_are_shown_canonical)
@@ -480,6 +401,51 @@ START_TEST(targets_are_shown_canonical)
 }
 END_TEST
 
+/* Different places never look the same, nor share a key. */
+START_TEST(a_link_is_shown_where_it_lies)
+{
+    begin();
+    tree_file("w/real", "x");
+    tree_link(tree_at("w/real"), "out/link");
+    tree_link(tree_at("w/src"), "w/srclink");
+    tree_dir("out/deep/sub");
+    expect_json(GATE_DELETE, path_target("../out/link"), "{\"path\":\"@/out/link\"}");
+    expect_json(GATE_DELETE, path_target("real"), "{\"path\":\"@/w/real\"}");
+    expect_json(GATE_WRITE, path_target("../out/link"), "{\"path\":\"@/w/real\"}");
+    expect_json(GATE_READ, path_target("../out/link"), "{\"path\":\"@/w/real\"}");
+    expect_json(GATE_MOVE, move_target("real", "../out/link"),
+                "{\"from\":\"@/w/real\",\"to\":\"@/out/link\"}");
+    expect_json(GATE_MOVE, move_target("srclink", "x"),
+                "{\"from\":\"@/w/srclink\",\"to\":\"@/w/x\"}");
+    expect_readings(GATE_DELETE, path_target("real"), "{}");
+    expect_readings(GATE_DELETE, path_target("../out/link"), "{\"kernel\":\"@/w/real\"}");
+    expect_readings(GATE_WRITE, path_target("../out/link"), "{\"leaf\":\"@/out/link\"}");
+    expect_readings(GATE_WRITE, path_target("l/../conf"), "{\"lexical\":\"@/w/conf\"}");
+    expect_readings(GATE_MOVE, move_target("l/../x", "../out/link"),
+                    "{\"lexical\":\"@/w/x\",\"to_kernel\":\"@/w/real\"}");
+    expect_readings(GATE_NETWORK, say("x"), "{}");
+    /* both readings end in one file, by another last link */
+    tree_link(tree_at("w/real"), "w/twin");
+    tree_link(tree_at("w/real"), "out/twin");
+    expect_readings(GATE_DELETE, path_target("l/../twin"),
+                    "{\"kernel\":\"@/w/real\",\"lexical\":\"@/w/real\","
+                    "\"lexical_leaf\":\"@/w/twin\"}");
+    static const char *const names[] = {"real", "../out/link", "../out/twin", "twin", "l/../twin"};
+    enum { N = sizeof names / sizeof *names };
+    char *keys[N];
+    for (int i = 0; i < N; i++) {
+        keys[i] = key_of(GATE_DELETE, path_target(names[i]), "delete_file", "");
+        for (int j = 0; j < i; j++) {
+            ck_assert_msg(strcmp(keys[i], keys[j]) != 0, "%s %s", names[i], names[j]);
+        }
+    }
+    for (int i = 0; i < N; i++) {
+        free(keys[i]);
+    }
+    end();
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("facts");
@@ -494,6 +460,7 @@ int main(void)
     tcase_add_test(tcase, the_program_that_would_run);
     tcase_add_test(tcase, keys_are_exact);
     tcase_add_test(tcase, targets_are_shown_canonical);
+    tcase_add_test(tcase, a_link_is_shown_where_it_lies);
     Suite *suite = suite_create("gate_facts");
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/auto.h"
-#include "gate/gitconf.h"
+#include "base/buf.h"
 #include "tree.h"
 
 /* Scenarios 20, 21, 25; B008. */
@@ -85,11 +85,11 @@ START_TEST(an_ordinary_repository)
     ck_assert_str_eq(dirs.top, tree_at("w"));
     ck_assert_str_eq(dirs.git_dir, tree_at("w/.git"));
     ck_assert_str_eq(dirs.common, tree_at("w/.git"));
-    ck_assert_ptr_null(dirs.hooks);
+    ck_assert_uint_eq(dirs.hooks.n, 0);
     ck_assert(gitmeta_touches(&dirs, tree_at("w/.git/config")));
     ck_assert(!gitmeta_touches(&dirs, tree_at("w/a/b/c")));
     ck_assert(!gitmeta_holds(&dirs, tree_at("w/a")));
-    ck_assert(!gitmeta_holds(&dirs, tree_at("w")));
+    ck_assert(gitmeta_holds(&dirs, tree_at("w")));
     tree_end();
 }
 END_TEST
@@ -184,11 +184,11 @@ static void expect_hooks(const char *config, const char *want)
     tree_file("w/.git/config", config);
     gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs dirs = find("w");
     if (want == NULL) {
-        ck_assert_msg(dirs.hooks == NULL, "%s: %s", config, dirs.hooks);
+        ck_assert_msg(dirs.hooks.n == 0, "%s: %s", config, dirs.hooks.n ? dirs.hooks.at[0] : "");
     } else {
-        ck_assert_msg(dirs.hooks != NULL, "%s", config);
-        ck_assert_str_eq(dirs.hooks, tree_at(want));
+        ck_assert_msg(seen_names_has(&dirs.hooks, tree_at(want)), "%s", config);
     }
+    ck_assert_msg(!dirs.is_cut, "%s", config);
 }
 
 /* B010. */
@@ -213,6 +213,11 @@ START_TEST(the_hooks_folder_of_the_configuration)
     expect_hooks("[include]\npath = ../extra\n", "w/from-include");
     tree_file("w/.git/again", "[include]\npath = again\n");
     expect_hooks("[include]\npath = again\n", NULL);
+    expect_hooks("\xef\xbb\xbf[core]\nhooksPath = marked\n", "w/marked");
+    expect_hooks("[core]\r\nhooksPath = a\\\r\nb\r\n", "w/ab");
+    expect_hooks("[includeIf \"gitdir:/a]b/\"]\npath = ../extra\n", "w/from-include");
+    expect_hooks("[includeIf \"onbranch:\\\"x\"] path = ../extra\n", "w/from-include");
+    expect_hooks("[include \"x\"]\npath = ../extra\n", NULL);
     tree_file("home/.gitconfig", "[core]\nhooksPath = /global/hooks\n");
     expect_hooks("", "/global/hooks");
     expect_hooks("[core]\nhooksPath = local\n", "w/local");
@@ -240,7 +245,218 @@ START_TEST(hooks_beside_ordinary_files)
     gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs husky = find("w");
     ck_assert(gitmeta_holds(&husky, tree_at("w/.husky")));
     ck_assert(gitmeta_holds(&husky, tree_at("w/.husky/_")));
-    ck_assert(!gitmeta_holds(&husky, tree_at("w")));
+    ck_assert(gitmeta_holds(&husky, tree_at("w")));
+    ck_assert(!gitmeta_holds(&husky, tree_at("w/src")));
+    tree_end();
+}
+END_TEST
+
+/* Every way that a value could come to count is followed, to git's own bounds. */
+START_TEST(chains_of_includes)
+{
+    tree_begin();
+    make_repository("w/.git");
+    for (int i = 0; i < 12; i++) {
+        char name[32];
+        char text[80];
+        snprintf(name, sizeof name, "w/.git/c%d", i);
+        snprintf(text, sizeof text, "[include]\npath = c%d\n[core]\nhooksPath = h%d\n", i + 1, i);
+        tree_file(name, text);
+    }
+    tree_file("w/.git/config", "[include]\npath = c0\n");
+    gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs dirs = find("w");
+    ck_assert(seen_names_has(&dirs.hooks, tree_at("w/h9")));
+    ck_assert(dirs.is_cut); /* deeper than git goes */
+    ck_assert(gitmeta_touches(&dirs, tree_at("w/anywhere/pre-commit")));
+    ck_assert(!gitmeta_touches(&dirs, tree_at("w/anywhere/x")));
+    tree_file("w/.git/config", "[include]\npath = c4\n");
+    gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs whole = find("w");
+    ck_assert(seen_names_has(&whole.hooks, tree_at("w/h11")));
+    ck_assert(!whole.is_cut);
+    tree_end();
+}
+END_TEST
+
+START_TEST(what_cannot_be_read_wholly)
+{
+    tree_begin();
+    make_repository("w/.git");
+    static const char *const texts[] = {
+        "[include]\npath = ~somebody/x\n",
+        "[include]\npath = %(prefix)/x\n",
+        "[core]\nhooksPath = ~somebody/hooks\n",
+        "[include]\npath = /proc/self/mem\n",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        tree_file("w/.git/config", texts[i]);
+        gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs dirs = find("w");
+        ck_assert_msg(dirs.is_cut, "%s", texts[i]);
+        ck_assert(gitmeta_touches(&dirs, tree_at("w/x/post-merge")));
+    }
+    gh_auto(gh_buf_fini) struct gh_buf big = GH_BUF_INIT;
+    gh_buf_puts(&big, "[core]\nhooksPath = large\n");
+    for (int i = 0; i < 300000; i++) {
+        gh_buf_puts(&big, "# text\n");
+    }
+    tree_file("w/.git/config", gh_buf_str(&big));
+    gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs large = find("w");
+    ck_assert(seen_names_has(&large.hooks, tree_at("w/large")));
+    ck_assert(!large.is_cut);
+    gh_buf_fini(&big);
+    big = (struct gh_buf)GH_BUF_INIT;
+    gh_buf_puts(&big, "[core]\n");
+    for (int i = 0; i < 100; i++) {
+        gh_buf_printf(&big, "hooksPath = h%d\n", i);
+    }
+    tree_file("w/.git/config", gh_buf_str(&big));
+    gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs many = find("w");
+    ck_assert(many.is_cut);
+    tree_end();
+}
+END_TEST
+
+START_TEST(included_files_are_guarded)
+{
+    tree_begin();
+    make_repository("w/.git");
+    tree_file("w/shared/git.cfg", "");
+    tree_link("shared", "w/by-link");
+    tree_file("w/.git/config", "[include]\npath = ../by-link/git.cfg\npath = ../later.cfg\n");
+    gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs dirs = find("w");
+    static const char *const guarded[] = {"w/shared/git.cfg", "w/by-link/git.cfg", "w/later.cfg",
+                                          "home/.gitconfig"};
+    for (size_t i = 0; i < sizeof guarded / sizeof *guarded; i++) {
+        ck_assert_msg(gitmeta_touches(&dirs, tree_at(guarded[i])), "%s", guarded[i]);
+    }
+    ck_assert(gitmeta_holds(&dirs, tree_at("w/shared")));
+    ck_assert(!gitmeta_touches(&dirs, tree_at("w/shared/other")));
+    tree_end();
+}
+END_TEST
+
+static void expect_stale_after(const char *file, const char *text)
+{
+    gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs dirs = find("w");
+    ck_assert_msg(gitmeta_is_fresh(&dirs), "%s", file);
+    tree_file(file, text);
+    ck_assert_msg(!gitmeta_is_fresh(&dirs), "%s", file);
+}
+
+/* What was found is looked for again when anything it rests on changes. */
+START_TEST(changes_are_noticed)
+{
+    tree_begin();
+    tree_dir("w");
+    gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs none = find("w");
+    ck_assert(gitmeta_is_fresh(&none));
+    tree_dir("w/.git");
+    ck_assert(!gitmeta_is_fresh(&none)); /* git init begins */
+    expect_stale_after("w/.git/HEAD", "x");
+    make_repository("w/.git");
+    tree_file("w/inc", "");
+    expect_stale_after("w/.git/config", "[include]\npath=../inc\npath=../absent\n");
+    expect_stale_after("w/inc", "[core]\nhooksPath = hooks\n");
+    expect_stale_after("w/absent", "");
+    expect_stale_after("w/.git/config.worktree", "");
+    expect_stale_after("home/.config/git/config", "");
+    expect_stale_after("home/.gitconfig", "");
+    expect_stale_after("w/.git/commondir", ".\n");
+    gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs dirs = find("w");
+    tree_file("w/.git/refs/heads/main", "x");
+    tree_file("w/src", "x");
+    ck_assert(gitmeta_is_fresh(&dirs)); /* everyday changes */
+    tree_link("elsewhere", "w/hooks");
+    tree_dir("w/elsewhere");
+    ck_assert(!gitmeta_is_fresh(&dirs)); /* the hooks folder leads elsewhere */
+    gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs moved = find("w");
+    ck_assert(gitmeta_touches(&moved, tree_at("w/elsewhere/x")));
+    ck_assert(gitmeta_touches(&moved, tree_at("w/hooks")));
+    tree_end();
+}
+END_TEST
+
+/* A repository that is brought in by single files is stopped before it is one, in any order. */
+START_TEST(repositories_in_the_making)
+{
+    static const char *const names[] = {"HEAD", "objects/x", "refs/x", "config"};
+    tree_begin();
+    tree_dir("plain");
+    gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs dirs = find("plain");
+    for (int first = 0; first < 4; first++) {
+        for (int second = 0; second < 4; second++) {
+            for (int i = 0; i < 4; i++) {
+                char path[64];
+                snprintf(path, sizeof path, "m/%d%d%d/", first, second, i);
+                size_t len = strlen(path);
+                tree_dir(path);
+                strcpy(path + len, names[first]);
+                tree_file(path, "");
+                strcpy(path + len, names[second]);
+                tree_file(path, "");
+                strcpy(path + len, names[i]);
+                bool is_third = first != second && i != first && i != second;
+                ck_assert_msg(gitmeta_touches(&dirs, tree_at(path)) == is_third, "%s", path);
+                strcpy(path + len, "index");
+                ck_assert(gitmeta_touches(&dirs, tree_at(path)) == (first != second));
+                strcpy(path + len, "readme");
+                ck_assert(!gitmeta_touches(&dirs, tree_at(path)));
+            }
+        }
+    }
+    tree_file("split/HEAD", "x"); /* the rest lies where "commondir" says */
+    ck_assert(gitmeta_touches(&dirs, tree_at("split/commondir")));
+    tree_file("split2/commondir", "x");
+    ck_assert(gitmeta_touches(&dirs, tree_at("split2/HEAD")));
+    ck_assert(gitmeta_is_head(tree_at("any/HEAD")));
+    ck_assert(!gitmeta_is_head(tree_at("any/Head")));
+    ck_assert(!gitmeta_is_head(tree_at("HEAD/x")));
+    tree_end();
+}
+END_TEST
+
+START_TEST(ordinary_folders_with_such_names)
+{
+    tree_begin();
+    tree_dir("w/src/config");
+    tree_dir("w/src/objects");
+    tree_dir("w/src/head");
+    tree_dir("w/etc/refs");
+    gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs dirs = find("w");
+    static const char *const usable[] = {
+        "w/config",
+        "w/src/config",
+        "w/src/config/x.ts",
+        "w/src/hooks/use.ts",
+        "w/src/objects/a.ts",
+        "w/src/head/x.ts",
+        "w/etc/config",
+        "w/etc/refs/x",
+        "w/info",
+        "w/index",
+        "w/logs/x",
+    };
+    for (size_t i = 0; i < sizeof usable / sizeof *usable; i++) {
+        ck_assert_msg(!gitmeta_touches(&dirs, tree_at(usable[i])), "%s", usable[i]);
+    }
+    tree_end();
+}
+END_TEST
+
+START_TEST(hooks_of_a_nested_repository)
+{
+    tree_begin();
+    make_repository("w/.git");
+    make_repository("w/a/inner/.git");
+    tree_file("w/a/inner/.git/config", "[core]\nhooksPath = my/hooks\n");
+    gh_auto(gitmeta_dirs_fini) struct gitmeta_dirs dirs = find("w");
+    const char *home = tree_at("home");
+    const char *hook = tree_at("w/a/inner/my/hooks/pre-commit");
+    ck_assert(gitmeta_is_nested_hook(&dirs, hook, home, false));
+    ck_assert(gitmeta_is_nested_hook(&dirs, tree_at("w/a/inner/my/hooks/lib"), home, true));
+    ck_assert(gitmeta_is_nested_hook(&dirs, tree_at("w/a/inner/my"), home, true));
+    ck_assert(!gitmeta_is_nested_hook(&dirs, tree_at("w/a/inner/my2"), home, true));
+    ck_assert(!gitmeta_is_nested_hook(&dirs, tree_at("w/a/inner/x/pre-commit"), home, false));
+    ck_assert(!gitmeta_is_nested_hook(&dirs, tree_at("w/pre-commit"), home, false));
     tree_end();
 }
 END_TEST
@@ -256,6 +472,13 @@ int main(void)
     tcase_add_test(tcase, bare_repositories);
     tcase_add_test(tcase, the_hooks_folder_of_the_configuration);
     tcase_add_test(tcase, hooks_beside_ordinary_files);
+    tcase_add_test(tcase, chains_of_includes);
+    tcase_add_test(tcase, what_cannot_be_read_wholly);
+    tcase_add_test(tcase, included_files_are_guarded);
+    tcase_add_test(tcase, changes_are_noticed);
+    tcase_add_test(tcase, repositories_in_the_making);
+    tcase_add_test(tcase, ordinary_folders_with_such_names);
+    tcase_add_test(tcase, hooks_of_a_nested_repository);
     Suite *suite = suite_create("gate_gitmeta");
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

@@ -376,49 +376,6 @@ START_TEST(package_folders_are_exempt_for_built_in_patterns_only)
 }
 END_TEST
 
-/* Scenario 11. */
-START_TEST(what_lies_below_a_folder)
-{
-    tree_begin();
-    tree_file("w/src/.gitignore", "deep\n");
-    tree_file("w/src/deep/er/.env", "x");
-    tree_file("w/fine/a/b/c", "x");
-    tree_link(tree_at("w/src"), "w/fine/out");
-    tree_file("w/x/settings.json", "{}");
-    const char *entries[] = {tree_at("w/conf/settings.json"), NULL};
-    gh_auto(free_rules) struct gate_rules *rules = make(entries);
-    char *found = NULL;
-    bool is_cut = true;
-    gate_rules_denies_below(rules, tree_at("w/src"), &found, &is_cut);
-    ck_assert_str_eq(found, tree_at("w/src/deep/er/.env"));
-    ck_assert(!is_cut);
-    free(found);
-    static const char *const clean[] = {"w/fine", "w/x", "w/fine/a/b/c", "w/fine/out", "w/none"};
-    for (size_t i = 0; i < sizeof clean / sizeof *clean; i++) {
-        gate_rules_denies_below(rules, tree_at(clean[i]), &found, &is_cut);
-        ck_assert_msg(found == NULL && !is_cut, "%s", clean[i]);
-    }
-    gate_rules_denies_moved(rules, tree_at("w/x"), tree_at("w/conf"), &found, &is_cut);
-    ck_assert_str_eq(found, tree_at("w/conf/settings.json"));
-    free(found);
-    gate_rules_denies_moved(rules, tree_at("w/x"), tree_at("w/conf2"), &found, &is_cut);
-    ck_assert_ptr_null(found);
-    found = rule_find_below(rules, tree_at("w/fine"), NULL, 4, &is_cut); /* a, b, c and out */
-    ck_assert(found == NULL && !is_cut);
-    found = rule_find_below(rules, tree_at("w/fine"), NULL, 3, &is_cut);
-    ck_assert(found == NULL && is_cut);
-    char deep[1024] = "w/down";
-    for (int i = 0; i < 130; i++) {
-        strcat(deep, "/d");
-    }
-    tree_dir(deep);
-    gate_rules_denies_below(rules, tree_at("w/down"), &found, &is_cut);
-    ck_assert_ptr_null(found);
-    ck_assert(is_cut);
-    tree_end();
-}
-END_TEST
-
 /* Many entries of every kind: the tables find all of them. */
 START_TEST(many_entries)
 {
@@ -458,7 +415,6 @@ int main(void)
     tcase_add_test(tcase, entries_through_links);
     tcase_add_test(tcase, public_key_files_are_exempt);
     tcase_add_test(tcase, package_folders_are_exempt_for_built_in_patterns_only);
-    tcase_add_test(tcase, what_lies_below_a_folder);
     tcase_add_test(tcase, many_entries);
     Suite *suite = suite_create("gate_rules");
     suite_add_tcase(suite, tcase);
