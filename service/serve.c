@@ -391,6 +391,7 @@ static void wait_until_answered(const struct serve *serve)
 static void stop(struct serve *serve)
 {
     notify_manager("STOPPING=1\n");
+    atomic_store(&serve->api.is_stopping, true);
     if (serve->http != NULL) {
         http_server_quiesce(serve->http);
         core_stop(serve->core);

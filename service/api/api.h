@@ -42,6 +42,7 @@ struct api {
     atomic_ullong requests[API_MAX_ROUTES]; /* by row of the table */
     atomic_ullong refused[4];               /* host, origin, content type, rate */
     atomic_int n_exports;
+    atomic_bool is_stopping; /* long answers end */
 };
 
 enum api_refused { API_REFUSED_HOST = 0, API_REFUSED_ORIGIN, API_REFUSED_TYPE, API_REFUSED_RATE };

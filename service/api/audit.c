@@ -11,6 +11,7 @@
 #define MAX_EXPORTS 2
 #define EXPORT_BUFFER ((size_t)1 << 20)
 #define PAGE_MAX 1000
+#define STALL_MS 30000
 
 /* A read of the log, on the pool: it waits for the disk. */
 struct audit_work {
@@ -156,13 +157,21 @@ void api_audit(struct api_request *request)
 
 /* ---- export ---- */
 
-/* A slow reader slows the export, not the service: it has a thread of the pool for itself. */
-static void wait_for_room(struct http_stream *stream)
+/* A slow reader slows the export, not the service, and not for ever: it has a thread of the pool
+ * for itself. False when it read nothing for too long, or the service stops. */
+static bool wait_for_room(const struct audit_work *work)
 {
     const struct timespec nap = {0, 2000000};
-    for (int i = 0; i < 15000 && http_stream_backlog(stream) > EXPORT_BUFFER / 2; i++) {
+    for (int i = 0; i < STALL_MS / 2; i++) {
+        if (http_stream_backlog(work->stream) <= EXPORT_BUFFER / 2) {
+            return true;
+        }
+        if (atomic_load(&work->api->is_stopping)) {
+            return false;
+        }
         nanosleep(&nap, NULL);
     }
+    return false;
 }
 
 static bool send_row(const struct store_audit_row *row, void *cookie)
@@ -171,10 +180,8 @@ static bool send_row(const struct store_audit_row *row, void *cookie)
     gh_auto(gh_buf_fini) struct gh_buf line = GH_BUF_INIT;
     store_audit_json(row, &line);
     gh_buf_putc(&line, '\n');
-    if (http_stream_backlog(work->stream) > EXPORT_BUFFER / 2) {
-        wait_for_room(work->stream);
-    }
-    work->is_broken = line.failed || !http_stream_send(work->stream, line.data, line.len);
+    work->is_broken =
+        line.failed || !wait_for_room(work) || !http_stream_send(work->stream, line.data, line.len);
     return !work->is_broken;
 }
 

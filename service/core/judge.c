@@ -139,6 +139,14 @@ void judge_locked(const struct session *session, const struct call *call, struct
             judged->decider = i;
         }
     }
+    /* An allow that rests on a one-shot grant is told, recorded and used up as that. */
+    for (size_t i = 0; judged->uses_ticket && i < judged->n; i++) {
+        if (judged->total.decision >= GATE_ALLOW && judged->parts[i].verdict.uses_ticket) {
+            judged->total = judged->parts[i].verdict;
+            judged->decider = i;
+        }
+    }
+    judged->uses_ticket = judged->uses_ticket && judged->total.uses_ticket;
 }
 
 /* What %s in the reason's text stands for. */

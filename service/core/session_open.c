@@ -182,7 +182,8 @@ struct known {
     struct http_exchange *x;
     const struct auth_token *who;
     enum gate_mode mode;
-    struct idem *idem; /* in progress, or NULL; taken */
+    bool has_new_rules; /* its deny list grew */
+    struct idem *idem;  /* in progress, or NULL; taken */
 };
 
 static void record_mode_locked(struct core *core, struct session *session, struct store_txn *txn,
@@ -212,7 +213,7 @@ static void answer_known_locked(struct core *core, struct session *session,
         return;
     }
     enum gate_mode stricter = session_stricter_mode(session->mode, known->mode);
-    bool is_changed = stricter != session->mode;
+    bool is_changed = stricter != session->mode || known->has_new_rules;
     *work = (struct known_work){.core = core, .x = known->x, .idem = known->idem};
     memcpy(work->session, session->id, sizeof work->session);
     session->mode = stricter;
@@ -241,8 +242,9 @@ static void answer_openings_locked(struct core *core, struct session *session,
     while (opening != NULL) {
         struct opening *next = opening->next;
         if (is_ok) {
-            answer_known_locked(core, session,
-                                &(struct known){opening->x, who, opening->mode, opening->idem});
+            answer_known_locked(
+                core, session,
+                &(struct known){opening->x, who, opening->mode, false, opening->idem});
         } else {
             idem_end_locked(core, opening->idem, NULL);
             reply_audit_failed(opening->x);
@@ -424,9 +426,17 @@ static bool open_locked(struct open_work *work)
     struct gh_err err;
     struct session *known =
         work->external != NULL ? gh_map_find(&core->externals, work->external) : NULL;
+    bool has_new_rules = false;
     if (known != NULL && known->is_born) {
-        answer_known_locked(core, known,
-                            &(struct known){work->x, &work->who, work->mode, work->idem});
+        if (!session_add_rules_locked(core, known, work->deny_paths, work->n_deny_paths,
+                                      &has_new_rules, &err)) {
+            idem_end_locked(core, work->idem, NULL);
+            http_problem(work->x, &err, NULL);
+            return false;
+        }
+        answer_known_locked(
+            core, known,
+            &(struct known){work->x, &work->who, work->mode, has_new_rules, work->idem});
         return false;
     }
     if (known != NULL) {
@@ -490,6 +500,7 @@ static void open_on_pool(void *cookie)
     struct gh_err err;
     enum gh_code code = look_and_lock(work, &err);
     bool is_taken = false;
+    bool has_new_rules = false;
     struct session *ended = NULL;
     if (code == GH_OK && work->external != NULL &&
         gh_map_find(&core->externals, work->external) == NULL) {
@@ -499,6 +510,8 @@ static void open_on_pool(void *cookie)
         idem_end_locked(core, work->idem, NULL);
         http_problem(work->x, &err, NULL);
     } else if (ended != NULL && count_active_locked(core, work->who.name) < MAX_ACTIVE_PER_TOKEN &&
+               session_add_rules_locked(core, ended, work->deny_paths, work->n_deny_paths,
+                                        &has_new_rules, &err) &&
                session_reopen_locked(core, ended)) {
         answer_reopened_locked(core, ended, work->mode, work->x, &work->who, work->idem);
     } else {

@@ -379,6 +379,12 @@ void session_retire_locked(struct core *core, struct session *session);
  * the disk; without the lock. */
 void session_recall(struct core *core, const char *external);
 
+/* Opening a session again can add to its deny list, never take away; *ret_grew when it did. False
+ * with *err. Reads files. */
+bool session_add_rules_locked(struct core *core, struct session *session,
+                              const char *const *entries, size_t n_entries, bool *ret_grew,
+                              struct gh_err *err);
+
 /* End a session that may not go on (its folder is refused now). */
 void session_end_locked(struct core *core, struct session *session);
 
