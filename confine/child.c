@@ -221,10 +221,8 @@ static void map_ids(const struct child_job *job, long pid)
 static long start_command(struct child_job *job)
 {
     int flags = CLONE_VM | SIGCHLD | (job->map_all ? CLONE_NEWUSER : 0);
-    long pid = clone(command_main, job->inner_stack, flags, job);
-    if (pid < 0) {
-        give_up(job, CHILD_FORK, errno, 0);
-    }
+    long pid = kernel_clone((unsigned long)flags, job->inner_stack, 0, command_main, job);
+    must(job, CHILD_FORK, pid);
     if (job->map_all) {
         map_ids(job, pid);
     }

@@ -63,7 +63,62 @@ static inline long kernel_call6(long nr, long a, long b, long c, long d, long e,
                      : "rcx", "r11", "memory");
     return ret;
 }
+/* clone(2) without the C library, whose own may be replaced by a sanitizer's: `start(arg)` on the
+ * stack that ends at `top` (16-byte aligned). The process id, or -errno. */
+static inline long kernel_clone(unsigned long flags, void *top, int *pidfd, int (*start)(void *),
+                                void *arg)
+{
+    void **stack = (void **)top - 2;
+    stack[0] = (void *)(uintptr_t)start;
+    stack[1] = arg;
+    register long r10 __asm__("r10") = 0;
+    register long r8 __asm__("r8") = 0;
+    long ret;
+    __asm__ volatile("syscall\n\t"
+                     "test %%rax, %%rax\n\t"
+                     "jnz 1f\n\t"
+                     "xor %%ebp, %%ebp\n\t"
+                     "pop %%rax\n\t"
+                     "pop %%rdi\n\t"
+                     "call *%%rax\n\t"
+                     "mov %%eax, %%edi\n\t"
+                     "mov $231, %%eax\n\t" /* exit_group */
+                     "syscall\n\t"
+                     "hlt\n"
+                     "1:"
+                     : "=a"(ret)
+                     : "a"(SYS_clone), "D"(flags), "S"(stack), "d"(pidfd), "r"(r10), "r"(r8)
+                     : "rcx", "r11", "memory");
+    return ret;
+}
 #elif defined(__aarch64__)
+/* As above. */
+static inline long kernel_clone(unsigned long flags, void *top, int *pidfd, int (*start)(void *),
+                                void *arg)
+{
+    void **stack = (void **)top - 2;
+    stack[0] = (void *)(uintptr_t)start;
+    stack[1] = arg;
+    register long x8 __asm__("x8") = SYS_clone;
+    register long x0 __asm__("x0") = (long)flags;
+    register long x1 __asm__("x1") = (long)(uintptr_t)stack;
+    register long x2 __asm__("x2") = (long)(uintptr_t)pidfd;
+    register long x3 __asm__("x3") = 0;
+    register long x4 __asm__("x4") = 0;
+    __asm__ volatile("svc 0\n\t"
+                     "cbnz x0, 1f\n\t"
+                     "mov x29, xzr\n\t"
+                     "ldp x1, x0, [sp], #16\n\t"
+                     "blr x1\n\t"
+                     "mov x8, #94\n\t" /* exit_group */
+                     "svc 0\n"
+                     "1:"
+                     : "+r"(x0)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+                     : "x30", "memory");
+    return x0;
+}
+
 /* As above. */
 static inline long kernel_call6(long nr, long a, long b, long c, long d, long e, long f)
 {

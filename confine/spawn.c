@@ -130,13 +130,14 @@ static void launch(struct child_job *job, struct confine_child *child, struct li
     pthread_sigmask(SIG_BLOCK, &all, &before);
     char *stack = child->stack;
     job->inner_stack = stack + STACK_BYTES;
-    child->pid = clone(child_main, stack + 2 * STACK_BYTES, clone_flags(job), job, &child->pidfd);
-    int e = errno;
+    long pid = kernel_clone((unsigned long)clone_flags(job), stack + 2 * STACK_BYTES, &child->pidfd,
+                            child_main, job);
+    child->pid = (pid_t)pid;
     util_auto_close(&lines->keeper);
     util_auto_close(&lines->report_write);
     lines->keeper = lines->report_write = -1;
     if (child->pid < 0) {
-        *failure = (struct child_failure){.stage = CHILD_FORK, .error = e};
+        *failure = (struct child_failure){.stage = CHILD_FORK, .error = (int)-pid};
         child->pidfd = -1;
     } else if (!read_failure(lines->report_read, failure)) {
         failure->stage = CHILD_NONE;

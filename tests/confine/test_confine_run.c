@@ -216,7 +216,7 @@ START_TEST(asked_signal)
     ck_assert_int_eq(confine_spawn(plan, &child, &run.err), CONFINE_OK);
     confine_plan_free(plan);
     while (access(ready, F_OK) != 0) {
-        usleep(2000);
+        ck_assert_int_eq(confine_wait(&child, 2, &run.result, &run.err), CONFINE_E_TIMEOUT);
     }
     ck_assert_int_eq(confine_signal(&child, SIGTERM), 0);
     ck_assert_int_eq(confine_wait(&child, -1, &run.result, &run.err), CONFINE_OK);
