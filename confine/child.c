@@ -234,11 +234,19 @@ static long start_command(struct child_job *job)
     return pid;
 }
 
-static void tell(const struct keeper *k, int status, bool killed, const struct rusage *use)
+struct ending {
+    int status;
+    bool killed, alone;
+    struct rusage use;
+};
+
+static void tell(const struct keeper *k, const struct ending *ending)
 {
+    const struct rusage *use = &ending->use;
     struct child_end end = {
-        .status = status,
-        .killed = killed,
+        .status = ending->status,
+        .killed = ending->killed,
+        .alone = ending->alone,
         .cpu_us = (uint64_t)(use->ru_utime.tv_sec + use->ru_stime.tv_sec) * 1000000 +
                   (uint64_t)(use->ru_utime.tv_usec + use->ru_stime.tv_usec),
         .max_rss_kib = (uint64_t)use->ru_maxrss,
@@ -267,32 +275,38 @@ static void kill_children(void)
     }
 }
 
+/* 0: some are running; -ECHILD: there are none. */
+static long reap_ended(void)
+{
+    long got;
+    do {
+        got = KERNEL_4(SYS_wait4, -1, 0, WNOHANG, 0);
+    } while (got > 0);
+    return got;
+}
+
 /* Without a PID namespace: the group while its leader is unreaped, then whatever falls to the
  * subreaper, round after round. */
 static __attribute__((noreturn)) void finish(const struct keeper *k, bool killed)
 {
-    struct rusage use = {0};
-    int status = 0;
+    struct ending ending = {.killed = killed};
     if (k->own_session) {
         KERNEL_2(SYS_kill, -k->pid, SIGKILL);
     }
     if (killed) {
         KERNEL_2(SYS_kill, k->pid, SIGKILL);
     }
-    KERNEL_4(SYS_wait4, k->pid, &status, 0, &use);
+    KERNEL_4(SYS_wait4, k->pid, &ending.status, 0, &ending.use);
     for (int round = 0; round < ROUNDS; round++) {
-        kill_children();
-        long got;
-        do {
-            got = KERNEL_4(SYS_wait4, -1, 0, WNOHANG, 0);
-        } while (got > 0);
-        if (got == -ECHILD) {
+        if (reap_ended() == -ECHILD) {
+            ending.alone = true;
             break;
         }
+        kill_children();
         struct timespec pause = {.tv_nsec = round < 50 ? 200000 : 5000000};
         KERNEL_2(SYS_nanosleep, &pause, 0);
     }
-    tell(k, status, killed, &use);
+    tell(k, &ending);
     leave(0);
 }
 
@@ -305,14 +319,14 @@ static void reap(const struct keeper *k)
         if (got < 0 || info.si_pid == 0) {
             return;
         }
-        struct rusage use = {0};
-        int status = 0;
+        struct ending ending = {0};
         if (info.si_pid == k->pid && !k->namespaces) {
             finish(k, false);
         }
-        KERNEL_4(SYS_wait4, info.si_pid, &status, 0, &use);
+        KERNEL_4(SYS_wait4, info.si_pid, &ending.status, 0, &ending.use);
         if (info.si_pid == k->pid) {
-            tell(k, status, false, &use);
+            ending.alone = reap_ended() == -ECHILD;
+            tell(k, &ending);
             leave(0); /* the kernel kills the namespace */
         }
     }

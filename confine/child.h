@@ -40,6 +40,7 @@ struct child_failure {
 struct child_end {
     int status;
     int killed;
+    int alone; /* no other process was left: the keeper's own end need not be waited for */
     uint64_t cpu_us, max_rss_kib;
 };
 

@@ -240,11 +240,14 @@ enum confine_code confine_spawn(struct confine_plan *plan, struct confine_child 
 
 static void reap(struct confine_child *child)
 {
+    if (child->reaped) {
+        return;
+    }
     siginfo_t info;
     while (waitid(P_PIDFD, (id_t)child->pidfd, &info, WEXITED | __WALL) != 0 && errno == EINTR) {
     }
     munmap(child->stack, 2 * STACK_BYTES);
-    child->over = true;
+    child->reaped = true;
 }
 
 enum confine_code confine_wait(struct confine_child *child, int timeout_ms,
@@ -263,7 +266,10 @@ enum confine_code confine_wait(struct confine_child *child, int timeout_ms,
     if (recv(child->line, &said, sizeof said, 0) == (ssize_t)sizeof said) {
         end = said;
     }
-    reap(child);
+    if (end.alone == 0) {
+        reap(child); /* its end is the end of the others */
+    }
+    child->over = true;
     *ret = (struct confine_result){.status = end.status,
                                    .killed = end.killed != 0,
                                    .cpu_us = end.cpu_us,
@@ -298,10 +304,8 @@ void confine_child_fini(struct confine_child *child)
     if (child->pidfd < 0) {
         return;
     }
-    if (!child->over) {
-        confine_kill(child);
-        reap(child);
-    }
+    confine_kill(child);
+    reap(child);
     close(child->pidfd);
     close(child->line);
     child->pidfd = child->line = -1;

@@ -125,7 +125,7 @@ struct confine_child {
     int line; /* closing it kills everything; readable when the command has ended */
     struct confine_report report;
     void *stack; /* of the keeper, which shares this process's memory */
-    bool over;
+    bool over, reaped;
 };
 
 struct confine;
@@ -170,7 +170,8 @@ void confine_kill(struct confine_child *child);
 /* A signal to the command itself (SIGTERM, SIGINT, ...); 0 or -1 with errno. */
 int confine_signal(const struct confine_child *child, int sig);
 
-/* Kill what is left, reap, close. */
+/* Kill what is left, reap, close. Taking a private root down takes the kernel about as long as
+ * making it, and is waited for here. */
 void confine_child_fini(struct confine_child *child);
 
 /* A private 0700 folder below the system's temp folder; its path is written to *ret (malloc).
