@@ -54,12 +54,12 @@ static size_t show_part(const struct place *place, const struct call_part *part,
         return show_command(target, out);
     case GATE_PATH:
         gh_buf_printf(out, "%s ", gate_action_name(part->action));
-        return show_path(place, judged->facts.path.kernel, out);
+        return show_path(place, gate_facts_shown(&judged->facts, false), out);
     case GATE_MOVE_PATHS:
         gh_buf_puts(out, "move ");
-        hidden = show_path(place, judged->facts.path.kernel, out);
+        hidden = show_path(place, gate_facts_shown(&judged->facts, false), out);
         gh_buf_puts(out, " -> ");
-        return hidden + show_path(place, judged->facts.to.kernel, out);
+        return hidden + show_path(place, gate_facts_shown(&judged->facts, true), out);
     case GATE_DESCRIPTION:
         return text_neutral(target->description, strlen(target->description), true, out);
     case GATE_FORM_NONE:
@@ -310,7 +310,10 @@ static void digest_part(const struct call_part *part, const struct judged_part *
     gh_jw_str(w, "action", gate_action_name(part->action));
     hash_text(w, "new", part->new_text);
     hash_member(w, "old", change->old, change->old_len);
+    gh_auto(gh_buf_fini) struct gh_buf readings = GH_BUF_INIT;
+    gate_facts_readings_json(&judged->facts, &readings);
     gh_jw_str(w, "program", judged->facts.resolved);
+    gh_jw_raw(w, "readings", gh_buf_str(&readings));
     gh_jw_raw(w, "target", gh_buf_str(&judged->target));
     gh_jw_end(w);
 }
@@ -358,6 +361,11 @@ static void parts_list_json(const struct call *call, const struct judged *judged
         gh_jw_str(w, "action", gate_action_name(call->parts[i].action));
         gh_jw_raw(w, "target", gh_buf_str(&judged->parts[i].target));
         warning_json(judged->parts[i].warning, w, "warning");
+        gh_auto(gh_buf_fini) struct gh_buf readings = GH_BUF_INIT;
+        gate_facts_readings_json(&judged->parts[i].facts, &readings);
+        if (readings.len > 2) { /* more than {} */
+            gh_jw_raw(w, "readings", gh_buf_str(&readings));
+        }
         gh_jw_end(w);
     }
     gh_jw_arr_end(w);
@@ -370,6 +378,11 @@ static const char *warning_of(const struct judged *judged, const struct change *
     for (size_t i = 0; i < judged->n; i++) {
         if (judged->parts[i].warning[0] != '\0') {
             return judged->parts[i].warning;
+        }
+        gh_auto(gh_buf_fini) struct gh_buf readings = GH_BUF_INIT;
+        gate_facts_readings_json(&judged->parts[i].facts, &readings);
+        if (strstr(gh_buf_str(&readings), "lexical\":") != NULL && found[0] == '\0') {
+            found = "two_readings";
         }
         if (changes[i].is_linked) {
             found = "hard_link";

@@ -28,6 +28,8 @@ static const struct {
     {"hard_link",
      "The file has other names (hard links): the change reaches them too, and what it holds "
      "now is not shown."},
+    {"two_readings",
+     "The path leads through links: programs may reach another place by it than the one shown."},
     {"old_not_shown",
      "What the file holds now could not be read (too large, or no plain file); only the new "
      "text is shown."},
