@@ -70,23 +70,33 @@ static bool is_whole(const struct gate_case *one)
     return one->action == GATE_DELETE || one->action == GATE_MOVE;
 }
 
+static void set_later(const struct judging *j, const char *why)
+{
+    if (why != NULL) {
+        j->one->runs_later = true;
+        j->facts->later = j->facts->later != NULL ? j->facts->later : why;
+    }
+}
+
+/* Does a change of this name reach what agents or later programs are steered by? */
+static void judge_steering(const struct judging *j, const char *name)
+{
+    struct gate_case *one = j->one;
+    /* not only writes: these take folders with all that is in them */
+    one->is_gate_config =
+        one->is_gate_config || (is_whole(one) ? gate_rules_holds_gate_config(j->place->rules, name)
+                                              : gate_rules_is_gate_config(j->place->rules, name));
+    set_later(j, gate_rules_runs_later(j->place->rules, name));
+}
+
 /* What a change of this name would be, by its name and place alone. */
 static void judge_plain(const struct judging *j, const char *name)
 {
     struct gate_case *one = j->one;
     set_denied(j->facts, one, gate_rules_denies(j->place->rules, name));
-    if (!is_change(one->action)) {
-        return;
-    }
-    one->is_git_metadata = one->is_git_metadata || is_git(j->place, name);
-    /* not only writes: these take folders with all that is in them */
-    one->is_gate_config =
-        one->is_gate_config || (is_whole(one) ? gate_rules_holds_gate_config(j->place->rules, name)
-                                              : gate_rules_is_gate_config(j->place->rules, name));
-    const char *later = gate_rules_runs_later(j->place->rules, name);
-    if (later != NULL) {
-        one->runs_later = true;
-        j->facts->later = j->facts->later != NULL ? j->facts->later : later;
+    if (is_change(one->action)) {
+        one->is_git_metadata = one->is_git_metadata || is_git(j->place, name);
+        judge_steering(j, name);
     }
 }
 
@@ -158,9 +168,29 @@ static void judge_below(struct judging *j, const char *dir, const char *to, cons
         return;
     }
     const struct gate_walk walk = {
-        .roots = {dir, to, into}, .budget = j->place->budget, .see = see, .cookie = j};
+        .dir = dir, .roots = {dir, to, into}, .budget = j->place->budget, .see = see, .cookie = j};
     if (!gate_walk(&walk) && !j->one->is_git_metadata) { /* that is refused anyway */
         set_denied(j->facts, j->one, cut_entry);
+    }
+}
+
+static bool see_by_link(const char *path, void *cookie)
+{
+    judge_steering(cookie, path);
+    return true;
+}
+
+/* A link that is moved goes alone, but what it leads to can be reached by the new name from then
+ * on. Only what that place makes of it matters: where it lies it stays as it was. */
+static void judge_behind(struct judging *j, const char *dir, const char *to, const char *into)
+{
+    const struct gate_walk walk = {.dir = dir,
+                                   .roots = {to, into},
+                                   .budget = j->place->budget,
+                                   .see = see_by_link,
+                                   .cookie = j};
+    if (!j->one->is_denied && !gate_walk(&walk)) {
+        set_later(j, "It leads to a folder that cannot be searched wholly.");
     }
 }
 
@@ -193,8 +223,11 @@ static enum gh_code judge_move(struct judging *j, bool is_lexical, struct gh_err
         judge_name(j, into);
     }
     judge_end(j, &j->facts->path, is_lexical);
-    if (from.leaf == NULL) { /* a link is moved alone */
-        judge_below(j, from.main, to.leaf != NULL ? to.leaf : to.main, into);
+    const char *place = to.leaf != NULL ? to.leaf : to.main;
+    if (from.leaf == NULL) {
+        judge_below(j, from.main, place, into);
+    } else {
+        judge_behind(j, from.main, place, into);
     }
     return GH_OK;
 }

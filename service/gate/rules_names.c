@@ -364,7 +364,9 @@ bool gate_rules_holds_gate_config(const struct gate_rules *rules, const char *pa
     }
     const char *last = strrchr(path, '/');
     for (size_t i = 0; last != NULL && i < COUNT(agent_names); i++) {
-        if (agent_names[i].rest != NULL && strcasecmp(last + 1, agent_names[i].first) == 0) {
+        if (agent_names[i].rest != NULL &&
+            rule_fold((unsigned char)last[1]) == (unsigned char)agent_names[i].first[0] &&
+            strcasecmp(last + 1, agent_names[i].first) == 0) {
             return true;
         }
     }

@@ -101,7 +101,7 @@ static void walk_in(struct walker *w, int fd)
 bool gate_walk(const struct gate_walk *how)
 {
     size_t own_budget = GATE_WALK_ENTRIES;
-    int fd = open(how->roots[0], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = open(how->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
         return errno == ENOTDIR || errno == ELOOP || errno == ENOENT;
     }

@@ -12,8 +12,9 @@
 enum { GATE_WALK_ENTRIES = 100000, GATE_WALK_DEPTH = 128, GATE_WALK_ROOTS = 3 };
 
 struct gate_walk {
-    const char *roots[GATE_WALK_ROOTS]; /* the folder, then other places that its entries are
-                                           named by (where it is about to lie); NULL: none */
+    const char *dir;                    /* what is walked */
+    const char *roots[GATE_WALK_ROOTS]; /* what its entries are named below: the folder itself,
+                                           places where it is about to lie; NULL: none */
     size_t *budget;                     /* entries left, counted down; NULL: GATE_WALK_ENTRIES */
     /* Called for each entry, by its name below each root; false ends the walk. */
     bool (*see)(const char *path, void *cookie);

@@ -59,6 +59,12 @@ START_TEST(folders_are_judged_by_where_they_land)
     ck_assert_ptr_null(later_of("p1", "elsewhere"));
     expect_move("p4", "~/.config", GATE_ACT, "git_metadata");
     expect_move("p5", ".claude", GATE_AUTONOMOUS, "gate_configuration");
+    /* by a link as well, which takes nothing else along */
+    tree_link("p1", "w/p1link");
+    ck_assert_ptr_nonnull(later_of("p1link", "~/.config/systemd"));
+    ck_assert_ptr_null(later_of("p1link", "elsewhere"));
+    tree_link("p5", "w/p5link");
+    expect_move("p5link", ".claude", GATE_AUTONOMOUS, "gate_configuration");
     /* a folder that exists may take it in */
     tree_dir("home/.config/systemd");
     tree_dir("w/half/refs");
@@ -104,7 +110,9 @@ START_TEST(walks_have_a_budget)
     expect_move("plain", "plain2", GATE_ACT, "asked");
     ck_assert_uint_eq(budget, 1);
     expect(GATE_DELETE, "plain", GATE_ACT, "deny_path");
-    expect(GATE_WRITE, "plain/x", GATE_ACT, "asked"); /* nothing to walk */
+    tree_link("plain", "w/plainlink");
+    ck_assert_ptr_nonnull(later_of("plainlink", "elsewhere")); /* a link is not worth a refusal */
+    expect(GATE_WRITE, "plain/x", GATE_ACT, "asked");          /* nothing to walk */
     expect(GATE_DELETE, "plain/a/b", GATE_ACT, "asked");
     end();
 }

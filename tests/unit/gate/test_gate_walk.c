@@ -26,7 +26,8 @@ static bool see(const char *path, void *cookie)
 
 static bool walk(const char *dir, const char *to, size_t *budget, struct seen_paths *seen)
 {
-    struct gate_walk how = {.roots = {dir, to}, .budget = budget, .see = see, .cookie = seen};
+    struct gate_walk how = {
+        .dir = dir, .roots = {dir, to}, .budget = budget, .see = see, .cookie = seen};
     return gate_walk(&how);
 }
 
