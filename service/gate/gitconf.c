@@ -14,7 +14,7 @@
 #include "base/fs.h"
 
 /* Git itself gives up below ten levels of includes. */
-enum { MAX_CONFIG_BYTES = 16 << 20, MAX_FILES = 256, MAX_HOOKS = 64, MAX_DEPTH = 10 };
+enum { MAX_CONFIG_BYTES = 16 << 20, MAX_DEPTH = 10 };
 
 enum section { SECTION_OTHER = 0, SECTION_CORE, SECTION_INCLUDE };
 
@@ -166,7 +166,7 @@ static enum gh_code take(struct parser *p, const char *file, const struct settin
     if (!is_setting(at, SECTION_CORE, "hookspath")) {
         return GH_OK;
     }
-    if (p->out->hooks.n >= MAX_HOOKS) {
+    if (p->out->hooks.n >= GITCONF_MAX_HOOKS) {
         p->out->is_cut = true;
         return GH_OK;
     }
@@ -224,27 +224,30 @@ static enum gh_code load(struct gitconf *out, const char *file, char **ret, stru
     return GH_OK;
 }
 
+static enum gh_code parse_text(struct parser *p, const char *file, const char *text,
+                               struct gh_err *err)
+{
+    static const char mark[] = "\xef\xbb\xbf"; /* a byte order mark, which git skips */
+    bool has_mark = strncmp(text, mark, sizeof mark - 1) == 0;
+    return parse(p, file, text + (has_mark ? sizeof mark - 1 : 0), err);
+}
+
 /* Each file once: what it says does not depend on who names it. */
 static enum gh_code read_file(struct parser *p, const char *file, struct gh_err *err)
 {
-    static const char mark[] = "\xef\xbb\xbf"; /* a byte order mark, which git skips */
     gh_autofree char *text = NULL;
     if (seen_names_has(&p->out->files, file)) {
+        return GH_OK;
+    }
+    if (p->depth > MAX_DEPTH || p->out->files.n >= GITCONF_MAX_FILES) {
+        p->out->is_cut = true;
         return GH_OK;
     }
     if (!seen_names_add(&p->out->files, file) || !seen_stamps_add(&p->out->stamps, file)) {
         return no_memory(err);
     }
-    if (p->depth > MAX_DEPTH || p->out->files.n > MAX_FILES) {
-        p->out->is_cut = true;
-        return GH_OK;
-    }
     GH_TRY(load(p->out, file, &text, err));
-    if (text == NULL) {
-        return GH_OK;
-    }
-    bool has_mark = strncmp(text, mark, sizeof mark - 1) == 0;
-    return parse(p, file, text + (has_mark ? sizeof mark - 1 : 0), err);
+    return text != NULL ? parse_text(p, file, text, err) : GH_OK;
 }
 
 enum gh_code gitconf_read(const char *file, const char *home, struct gitconf *ret,
@@ -252,4 +255,11 @@ enum gh_code gitconf_read(const char *file, const char *home, struct gitconf *re
 {
     struct parser p = {.home = home, .out = ret};
     return read_file(&p, file, err);
+}
+
+enum gh_code gitconf_parse(const char *file, const char *text, const char *home,
+                           struct gitconf *ret, struct gh_err *err)
+{
+    struct parser p = {.home = home, .out = ret};
+    return parse_text(&p, file, text, err);
 }

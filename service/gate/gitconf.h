@@ -11,6 +11,8 @@
 #include "base/err.h"
 #include "gate/seen.h"
 
+enum { GITCONF_MAX_FILES = 256, GITCONF_MAX_HOOKS = 64 };
+
 /* Gathers over several files. Zeroed, it is empty. */
 struct gitconf {
     struct seen_names hooks;   /* each core.hooksPath, as written */
@@ -25,5 +27,9 @@ void gitconf_fini(struct gitconf *conf);
  * expands "~/" in includes; may be NULL. Fails with GH_NOMEM. */
 GH_MUST_USE enum gh_code gitconf_read(const char *file, const char *home, struct gitconf *ret,
                                       struct gh_err *err);
+
+/* The same for the text of `file`. */
+GH_MUST_USE enum gh_code gitconf_parse(const char *file, const char *text, const char *home,
+                                       struct gitconf *ret, struct gh_err *err);
 
 #endif
