@@ -88,19 +88,27 @@ static void reset_signals(void)
     KERNEL_4(SYS_rt_sigprocmask, SIG_SETMASK, &none, 0, SIGSET_BYTES);
 }
 
+static void drop_bounding(uint64_t keep)
+{
+    KERNEL_5(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    for (unsigned cap = 0; cap <= LAST_CAP; cap++) {
+        if ((keep & BIT(cap)) == 0 &&
+            KERNEL_5(SYS_prctl, PR_CAPBSET_DROP, cap, 0, 0, 0) == -EINVAL) {
+            break; /* behind the kernel's last one */
+        }
+    }
+}
+
 static void drop_caps(const struct child_job *job)
 {
     uint64_t keep = KERNEL_1(SYS_geteuid, 0) == 0 ? ROOT_KEEPS : 0;
-    KERNEL_5(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-    for (unsigned cap = 0; cap <= LAST_CAP; cap++) {
-        if ((keep & BIT(cap)) == 0) {
-            KERNEL_5(SYS_prctl, PR_CAPBSET_DROP, cap, 0, 0, 0); /* refused where there is none */
-        }
-    }
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2] = {{0}};
     must(job, CHILD_CAPS, KERNEL_2(SYS_capget, &head, data));
     uint64_t now = data[0].permitted | (uint64_t)data[1].permitted << 32;
+    if (now != 0 || keep != 0) {
+        drop_bounding(keep);
+    }
     keep &= now;
     for (int i = 0; i < 2; i++) {
         data[i].permitted = data[i].effective = (uint32_t)(keep >> (32 * i));

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <pwd.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -9,6 +10,7 @@
 
 #include "landlock.h"
 #include "plan.h"
+#include "table.h"
 
 /* Under an empty ruleset no folder opens; a kernel that says "supported" and lets it is not
  * believed. */
@@ -90,8 +92,13 @@ enum confine_code confine_new(struct confine **ret, struct confine_err *err)
     struct confine_kernel *kernel = &engine->kernel;
     kernel->landlock_abi = landlock_abi();
     kernel->landlock_denies = kernel->landlock_abi > 0 && landlock_denies(kernel->landlock_abi);
+    const struct passwd *user = getpwuid(geteuid()); /* here, as it is not for threads */
+    engine->home = user == NULL ? NULL : util_dup(user->pw_dir);
     struct sock_fprog filter;
-    enum confine_code code = plan_filter(engine, 0, &filter, err);
+    enum confine_code code = table_system(&engine->system, err);
+    if (code == CONFINE_OK) {
+        code = plan_filter(engine, 0, &filter, err);
+    }
     if (code != CONFINE_OK) {
         confine_free(engine);
         return code;
@@ -115,6 +122,8 @@ void confine_free(struct confine *engine)
         free(engine->filters[i].filter);
     }
     scan_cache_free(engine->cache);
+    trees_fini(&engine->system);
+    free(engine->home);
     pthread_mutex_destroy(&engine->lock);
     free(engine);
 }

@@ -1,7 +1,6 @@
 #include "plan.h"
 
 #include <errno.h>
-#include <pwd.h>
 #include <string.h>
 
 #include "environ.h"
@@ -125,7 +124,8 @@ static enum confine_code grant_git(struct confine_plan *plan, struct confine_err
         CONFINE_TRY(trees_grant(&plan->trees, plan->git.dir, &wish, err));
         return trees_grant(&plan->trees, plan->git.common, &wish, err);
     }
-    wish = (struct trees_wish){.right = TREES_READ, .reason = "the repository around it"};
+    wish = (struct trees_wish){
+        .right = TREES_READ, .reason = "the repository around it", .scanned = true};
     if (!util_below(plan->git.top, tree->path)) {
         return trees_grant(&plan->trees, plan->git.top, &wish, err);
     }
@@ -136,6 +136,7 @@ static enum confine_code grant_all(struct confine_plan *plan, const struct confi
                                    struct confine_err *err)
 {
     struct trees_wish wish = {.right = TREES_WRITE, .reason = "write root", .scanned = true};
+    CONFINE_TRY(trees_copy(&plan->trees, &plan->engine->system, err));
     CONFINE_TRY(grant_list(&plan->trees, spec->write_roots, wish, plan->cwd, err));
     wish = (struct trees_wish){.right = TREES_READ, .reason = "read root", .scanned = true};
     CONFINE_TRY(grant_list(&plan->trees, spec->read_roots, wish, plan->cwd, err));
@@ -376,8 +377,7 @@ static void copy_settings(struct confine_plan *plan, const struct confine_spec *
     }
     plan->tmp = spec->tmp_dir == NULL ? NULL : util_resolve(spec->tmp_dir);
     plan->cwd = util_resolve(spec->cwd);
-    struct passwd *user = spec->home == NULL ? getpwuid(geteuid()) : NULL;
-    const char *home = spec->home != NULL ? spec->home : user != NULL ? user->pw_dir : NULL;
+    const char *home = spec->home != NULL ? spec->home : plan->engine->home;
     plan->home = home == NULL ? NULL : util_resolve(home);
     if (spec->namespaces == CONFINE_NS_AUTO && !plan->namespaces) {
         report_lose(&plan->report, "namespaces: this kernel or its settings refuse them");

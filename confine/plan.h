@@ -13,6 +13,8 @@ struct confine {
     pthread_mutex_t lock; /* of `filters` */
     struct sock_fprog filters[FILTER_N];
     struct scan_cache *cache;
+    struct trees system; /* granted to every command */
+    char *home;          /* the operating system's idea, or NULL */
 };
 
 struct confine_plan {

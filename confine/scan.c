@@ -243,7 +243,7 @@ static void deny_match(struct walk *w, const struct match *match, bool in_packag
         return;
     }
     if (!match->built_in || !scan_is_public_pem(w->path)) {
-        trees_deny(w->trees, w->path, match->built_in ? "built-in name" : "name");
+        trees_deny_found(w->trees, w->path, match->built_in ? "built-in name" : "name");
     }
     pop(w, old);
 }

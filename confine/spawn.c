@@ -257,7 +257,10 @@ enum confine_code confine_wait(struct confine_child *child, int timeout_ms,
         return util_fail(err, CONFINE_E_SYSTEM, ECHILD, "The command has been waited for.");
     }
     struct pollfd line = {.fd = child->line, .events = POLLIN};
-    int ready = poll(&line, 1, timeout_ms);
+    int ready;
+    do {
+        ready = poll(&line, 1, timeout_ms);
+    } while (ready < 0 && errno == EINTR && timeout_ms < 0);
     if (ready == 0 || (ready < 0 && errno == EINTR)) {
         return util_fail(err, CONFINE_E_TIMEOUT, 0, "The command is still running.");
     }

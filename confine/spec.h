@@ -131,7 +131,8 @@ struct confine_child {
 struct confine;
 struct confine_plan;
 
-/* Ask the kernel and compile the filters. To be freed with confine_free. Fails with E_SYSTEM. */
+/* Ask the kernel, compile the filters, open the system folders: before other threads start, or
+ * where none calls getpwuid. To be freed with confine_free. Fails with E_SYSTEM. */
 enum confine_code confine_new(struct confine **ret, struct confine_err *err);
 void confine_free(struct confine *engine);
 

@@ -77,11 +77,15 @@ static enum confine_code grant_rows(struct trees *trees, const struct row *rows,
     return CONFINE_OK;
 }
 
+enum confine_code table_system(struct trees *trees, struct confine_err *err)
+{
+    CONFINE_TRY(grant_rows(trees, system_rows, COUNT(system_rows), err));
+    return grant_rows(trees, device_rows, COUNT(device_rows), err);
+}
+
 enum confine_code table_grant(struct trees *trees, const char *home, const char *cwd, bool own_dev,
                               struct confine_err *err)
 {
-    CONFINE_TRY(grant_rows(trees, system_rows, COUNT(system_rows), err));
-    CONFINE_TRY(grant_rows(trees, device_rows, COUNT(device_rows), err));
     if (!own_dev) {
         CONFINE_TRY(grant_rows(trees, host_rows, COUNT(host_rows), err));
     }

@@ -98,7 +98,8 @@ enum confine_code trees_grant(struct trees *trees, const char *path, const struc
     return CONFINE_OK;
 }
 
-static void deny_one(struct trees *trees, const char *path, const char *why)
+/* The type of what is there, 0: nothing. */
+static mode_t deny_one(struct trees *trees, const char *path, const char *why)
 {
     struct trees_denied one = {.path = util_dup(path), .why = why};
     struct stat st;
@@ -113,6 +114,33 @@ static void deny_one(struct trees *trees, const char *path, const char *why)
     }
     util_grow(&trees->denied, trees->n_denied, &trees->room_denied, sizeof *trees->denied);
     trees->denied[trees->n_denied++] = one;
+    return one.mode;
+}
+
+void trees_deny_found(struct trees *trees, const char *path, const char *why)
+{
+    if (S_ISLNK(deny_one(trees, path, why))) {
+        trees_deny(trees, path, why);
+    }
+}
+
+enum confine_code trees_copy(struct trees *trees, const struct trees *from, struct confine_err *err)
+{
+    for (size_t i = 0; i < from->n; i++) {
+        struct trees_one one = from->all[i];
+        one.fd = fcntl(one.fd, F_DUPFD_CLOEXEC, 3);
+        if (one.fd < 0) {
+            return util_fail(err, CONFINE_E_FILES, errno,
+                             "No descriptors are left for the grants.");
+        }
+        one.path = util_dup(one.path);
+        util_grow(&trees->all, trees->n, &trees->room, sizeof *trees->all);
+        trees->all[trees->n++] = one;
+    }
+    for (size_t i = 0; i < from->n_links; i++) {
+        add_link(trees, from->links[i].path, from->links[i].target);
+    }
+    return CONFINE_OK;
 }
 
 void trees_deny(struct trees *trees, const char *path, const char *why)

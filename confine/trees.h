@@ -59,6 +59,13 @@ enum confine_code trees_grant(struct trees *trees, const char *path, const struc
 /* Deny `path` as given and as resolved, existing or not. */
 void trees_deny(struct trees *trees, const char *path, const char *why);
 
+/* The same for a path whose folder is known to hold no link, as a walk found it. */
+void trees_deny_found(struct trees *trees, const char *path, const char *why);
+
+/* Add everything that `from` grants, descriptors duplicated. Fails with E_FILES. */
+enum confine_code trees_copy(struct trees *trees, const struct trees *from,
+                             struct confine_err *err);
+
 /* Sort the denied, drop doubles and trees at or below a denied entry. */
 void trees_seal(struct trees *trees);
 

@@ -2,6 +2,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -234,7 +235,7 @@ START_TEST(no_descriptors)
     struct rlimit old, tight;
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
     int left = 0;
-    for (rlim_t limit = 4; limit < 60; limit++) {
+    for (rlim_t limit = 4; limit < 100; limit += limit < 60 ? 1 : 13) {
         struct run run;
         struct confine_plan *plan = NULL;
         struct confine_child child;
@@ -256,6 +257,40 @@ START_TEST(no_descriptors)
         }
     }
     ck_assert_int_gt(left, 0);
+}
+END_TEST
+
+enum { N_THREADS = 8, N_RUNS = 13 };
+
+static void *many(void *arg)
+{
+    int mode = *(int *)arg;
+    intptr_t failed = 0;
+    for (int i = 0; i < N_RUNS; i++) {
+        struct run run;
+        prepare(&run, "sleep 60 & echo $((6 * 7))", mode == 1);
+        failed +=
+            execute(&run) != CONFINE_OK || run.result.status != 0 || strcmp(run.out, "42\n") != 0;
+    }
+    return (void *)failed;
+}
+
+/* One engine, eight threads, a hundred runs that each leave something behind. */
+START_TEST(concurrent)
+{
+    if (skip(_i)) {
+        return;
+    }
+    pthread_t threads[N_THREADS];
+    for (int i = 0; i < N_THREADS; i++) {
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, many, &_i), 0);
+    }
+    for (int i = 0; i < N_THREADS; i++) {
+        void *failed;
+        ck_assert_int_eq(pthread_join(threads[i], &failed), 0);
+        ck_assert_ptr_null(failed);
+    }
+    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG | __WALL), -1);
 }
 END_TEST
 
@@ -375,6 +410,7 @@ int main(void)
     tcase_add_loop_test(tc, kill_and_timeout, 0, 2);
     tcase_add_loop_test(tc, asked_signal, 0, 2);
     tcase_add_loop_test(tc, no_descriptors, 0, 2);
+    tcase_add_loop_test(tc, concurrent, 0, 2);
     tcase_add_test(tc, refusals);
     tcase_add_test(tc, scan_follows_changes);
     tcase_add_test(tc, git_places);

@@ -223,6 +223,11 @@ class Tools(unittest.TestCase):
                                   "status", "--short", "--untracked-files=no"],
                                   env=w.environment(), capture_output=True, text=True, timeout=30)
             self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+            for mode in world.MODES:
+                done = subprocess.run(world.as_user(user) + [w.bin] + world.MODES[mode] + ["--write", f"{w.w}/plain", "--cwd",
+                                      f"{w.w}/plain", "--", "cat", "../ok", "../.env", "../sub/.env"],
+                                      env=w.environment(), capture_output=True, text=True, timeout=30)
+                self.assertEqual(done.stdout, "fine\n", done.stderr)
 
 
 if __name__ == "__main__":
