@@ -5,12 +5,14 @@ are listed in why-not.txt when they are tested elsewhere or not here.
 
 "any" without namespaces is what the confiner reports as lost in that mode."""
 import functools
+import hashlib
 import os
 import pty
 import socket
 import subprocess
 import sys
 import threading
+import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -472,6 +474,55 @@ class Attacks(unittest.TestCase):
             self.assertEqual(w.confined(mode, words).returncode, code, words)
         self.assertEqual(w.confined(mode, ["true"], cwd=w.out).returncode, 126)
         self.assertEqual(w.confined(mode, ["true"], ["--nonsense", "x"]).returncode, 2)
+
+    def plan_file(self, w, lines, seconds=60, mode=0o600):
+        body = "gatehouse-plan 1\n" + "".join(f"{line}\n" for line in [f"expires {int(time.time()) + seconds}"] + lines)
+        path = f"{w.base}/plan-{time.monotonic_ns()}"
+        w.put(path, body + f"digest {hashlib.sha256(body.encode()).hexdigest()}\n")
+        w.give()
+        os.chmod(path, mode)
+        return path
+
+    @everywhere
+    def test_plan_file(self, mode, w):
+        """Applied in whoever's process tree: environment less the scrub, exit code passed, 126 when in doubt."""
+        spaces = "off" if mode == "plain" else "require"
+        lines = [f"cwd {w.w}", f"write {w.w}", f"deny {w.w}/secrets", f"namespaces {spaces}", "deny .env", "arg sh", "arg -c",
+                 "arg cat ok .env secrets/key; echo $MINE [$SSH_AUTH_SOCK$GATEHOUSE_TOKEN]\\nexit 5"]
+        env = w.environment(MINE="kept", SSH_AUTH_SOCK="leak", GATEHOUSE_TOKEN="leak")
+
+        def run(path):
+            return subprocess.run(world.as_user(w.user) + [w.bin, "--plan", path], env=env, capture_output=True, text=True, timeout=30)
+        done = run(self.plan_file(w, lines))
+        self.assertEqual((done.returncode, done.stdout), (5, "fine\nkept []\n"), done.stderr)
+        touch = lines[:-1] + [f"arg touch {w.w}/plain/ran"]
+        doubtful = [self.plan_file(w, touch, seconds=-1), self.plan_file(w, touch, seconds=3600),
+                    self.plan_file(w, touch, mode=0o644), f"{w.base}/none", self.plan_file(w, touch + ["unknown x"]),
+                    self.plan_file(w, [line for line in touch if not line.startswith("write")])]
+        changed = self.plan_file(w, touch)
+        with open(changed, "r+") as file:
+            text = file.read().replace("plain", "plaim")
+            file.seek(0)
+            file.write(text)
+        link = f"{w.base}/link-to-plan"
+        os.symlink(self.plan_file(w, touch), link)
+        for path in doubtful + [changed, link]:
+            with self.subTest(path=path):
+                self.assertEqual(run(path).returncode, 126)
+        if os.geteuid() == 0 and w.user != "root":
+            path = self.plan_file(w, touch)
+            os.chown(path, 0, 0)
+            self.assertEqual(run(path).returncode, 126)
+        self.assertFalse(os.path.exists(f"{w.w}/plain/ran"))
+
+    @everywhere
+    def test_explain(self, mode, w):
+        words = world.as_user(w.user) + [w.bin, "--explain", "--write", w.w, "--cwd", w.w] + world.MODES[mode]
+        said = subprocess.run(words, env=w.environment(), capture_output=True, text=True, check=True).stdout
+        for text in (f"write      {w.w}  (write root)", f"deny       {w.w}/.env  (name)", "read+exec  /usr  ("):
+            self.assertIn(text, said)
+        self.assertEqual("by a socket of mode 000" in said, mode == "ns")
+        self.assertEqual("lost " in said, mode == "plain")
 
     @everywhere
     def test_b151_folder(self, mode, w):
