@@ -225,12 +225,12 @@ static bool is_on_procfs(const char *path, size_t len)
     return statfs(len > 0 ? parent : "/", &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
-/* Note the link at `w->out` as crossed, and the first one with nothing behind it as the leaf. */
+/* Note the link at `w->out` as crossed, and the first one with nothing behind it as the leaf. A
+ * slash behind it makes the kernel, and with it many a tool that deletes, take what it leads to. */
 static bool note_link(struct walk *w)
 {
     gh_buf_put(w->hops, w->out, w->len + 1);
-    size_t rest = strspn(w->todo + w->at, "/");
-    if (w->todo[w->at + rest] == '\0' && w->leaf == NULL) {
+    if (w->todo[w->at] == '\0' && w->leaf == NULL) {
         w->leaf = strdup(w->out);
         return w->leaf != NULL;
     }

@@ -26,9 +26,9 @@ struct gate_path {
                       owned */
     char *spelled; /* absolute, ".." removed lexically, no link resolved; NULL when it equals
                       `kernel`: deny entries and names are matched against it as well; owned */
-    char *leaf;    /* when the last component is itself a link: the link's own place, its parents
-                      resolved. Deleting, moving or replacing acts here. NULL when it is no link;
-                      owned */
+    char *leaf;    /* when the last component is itself a link, with no slash behind it: the link's
+                      own place, its parents resolved. Deleting, moving or replacing acts here. NULL
+                      when it is no link;    owned */
     char *lexical_leaf; /* the same for `lexical`; owned */
     char *hops; /* every link crossed by either reading, each ended by a NUL, an empty one last;
                    NULL when there is none; owned */

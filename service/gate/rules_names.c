@@ -152,10 +152,13 @@ static enum gh_code guard(struct rule_places *places, const char *base, const st
     if (code != GH_OK) {
         return code == GH_INVALID ? GH_OK : code; /* links that lead nowhere: the spelling counts */
     }
-    if (strcmp(real.kernel, gh_buf_str(&path)) != 0) {
-        GH_TRY(add_place(places, real.kernel, name->reason, err));
+    const char *const at[] = {real.kernel, real.lexical, real.leaf, real.lexical_leaf};
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        if (at[i] != NULL && strcmp(at[i], gh_buf_str(&path)) != 0) {
+            GH_TRY(add_place(places, at[i], name->reason, err));
+        }
     }
-    return real.leaf != NULL ? add_place(places, real.leaf, name->reason, err) : GH_OK;
+    return GH_OK;
 }
 
 static enum gh_code guard_list(struct rule_places *places, const char *base,

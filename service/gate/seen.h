@@ -30,12 +30,16 @@ struct seen_stamps {
     size_t n;
 };
 
+/* Free the copies. */
 void seen_names_fini(struct seen_names *names);
+
+/* True when `name` was added. */
 bool seen_names_has(const struct seen_names *names, const char *name);
 
 /* Copy `name` in unless it is there. False without memory. */
 bool seen_names_add(struct seen_names *names, const char *name);
 
+/* Free the paths. */
 void seen_stamps_fini(struct seen_stamps *stamps);
 
 /* Note how `path` (absolute; links are followed) is now: before it is read, so that a change in

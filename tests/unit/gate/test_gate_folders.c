@@ -93,6 +93,8 @@ START_TEST(the_working_directory_itself)
     expect_move("src", ".", GATE_AUTONOMOUS, "autonomous_boundary");
     expect(GATE_DELETE, "src", GATE_AUTONOMOUS, "auto");
     expect(GATE_DELETE, "self", GATE_AUTONOMOUS, "auto"); /* the link, not what it points to */
+    expect(GATE_DELETE, "self/", GATE_AUTONOMOUS, "autonomous_boundary"); /* here it is not */
+    expect(GATE_DELETE, "self/.", GATE_AUTONOMOUS, "autonomous_boundary");
     expect(GATE_DELETE, ".", GATE_ACT, "asked");
     end();
 }

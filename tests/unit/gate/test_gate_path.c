@@ -116,7 +116,7 @@ START_TEST(links_are_followed_wherever_they_stand)
     expect("e/secret", "out/secret", NULL);
     expect("e/not/yet", "out/not/yet", NULL);
     expect("dang", "out/new", NULL);
-    expect("dang/", "out/new", NULL);
+    expect("dang/", "out/new", "out/new"); /* the same place, but only one is by a last link */
     expect("dang/below", "out/new/below", NULL);
     expect("dang2", "out/x", NULL);
     expect(tree_at("far/x"), "out/deep/x", NULL);
@@ -162,6 +162,14 @@ START_TEST(spelling_leaf_and_hops_are_kept)
     ck_assert_int_eq(gate_path_resolve("d/inward", tree_at("w"), NULL, &leaf, NULL), GH_OK);
     ck_assert_str_eq(leaf.kernel, tree_at("w/src/a.c"));
     ck_assert_str_eq(leaf.leaf, tree_at("out/inward"));
+    ck_assert_ptr_null(leaf.lexical);
+    /* a slash behind a link leads through it, unless it is removed */
+    gh_auto(gate_path_fini) struct gate_path slash;
+    ck_assert_int_eq(gate_path_resolve("d/", tree_at("w"), NULL, &slash, NULL), GH_OK);
+    ck_assert_str_eq(slash.kernel, tree_at("out"));
+    ck_assert_ptr_null(slash.leaf);
+    ck_assert_str_eq(slash.lexical, tree_at("out"));
+    ck_assert_str_eq(slash.lexical_leaf, tree_at("w/d"));
     gh_auto(gate_path_fini) struct gate_path plain;
     ck_assert_int_eq(gate_path_resolve("src/a.c", tree_at("w"), NULL, &plain, NULL), GH_OK);
     ck_assert_ptr_null(plain.spelled);
