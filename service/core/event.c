@@ -314,7 +314,7 @@ void core_events(struct core *core, struct http_exchange *x, const struct auth_t
         filter = "";
     }
     pthread_mutex_lock(&core->lock);
-    if (token_is_dropped_locked(core, who->id)) {
+    if (stream_token_is_dropped_locked(core, who->id)) {
         gh_fail(&err, GH_UNAUTHORIZED, "This token is no longer valid.");
         http_problem(x, &err, NULL);
     } else if (core->is_stopping) {
@@ -332,7 +332,7 @@ void core_events(struct core *core, struct http_exchange *x, const struct auth_t
     pthread_mutex_unlock(&core->lock);
 }
 
-bool token_is_dropped_locked(const struct core *core, const char *token_id)
+bool stream_token_is_dropped_locked(const struct core *core, const char *token_id)
 {
     size_t n = core->n_dropped < N_DROPPED ? core->n_dropped : N_DROPPED;
     for (size_t i = 0; i < n; i++) {
@@ -349,7 +349,7 @@ bool core_token_is_dropped(struct core *core, const char *token_id)
         return false;
     }
     pthread_mutex_lock(&core->lock);
-    bool is_dropped = token_is_dropped_locked(core, token_id);
+    bool is_dropped = stream_token_is_dropped_locked(core, token_id);
     pthread_mutex_unlock(&core->lock);
     return is_dropped;
 }

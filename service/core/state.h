@@ -427,7 +427,7 @@ void grants_free(struct session *session);
 void event_emit_locked(struct core *core, const char *type, const struct session *session,
                        const char *owner, struct gh_buf *data);
 void stream_due_locked(struct core *core, struct stream *stream);
-bool token_is_dropped_locked(const struct core *core, const char *token_id);
+bool stream_token_is_dropped_locked(const struct core *core, const char *token_id);
 void stream_close_locked(struct core *core, struct stream *stream);
 void events_reply_locked(struct core *core, struct wait *wait);
 void events_free(struct core *core);

@@ -71,7 +71,7 @@ bool wait_hold_locked(struct core *core, const struct wait *what, int64_t wait_m
                       struct wait **list)
 {
     bool is_agent = what->who.role == AUTH_AGENT;
-    if (core->is_stopping || token_is_dropped_locked(core, what->who.id) ||
+    if (core->is_stopping || stream_token_is_dropped_locked(core, what->who.id) ||
         (is_agent && core->n_agent_waits >= core->max_agent_waits)) {
         return false;
     }

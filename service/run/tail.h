@@ -13,6 +13,7 @@ struct run_tail_ring {
     uint64_t total; /* bytes seen */
 };
 
+/* Free what is kept. */
 void run_ring_fini(struct run_tail_ring *ring);
 
 /* Add bytes. Without memory they count as seen and are not kept. */

@@ -16,6 +16,7 @@ def compile_alone(tree, name, flags):
     source = f'#include "{inside}"\n#include "{inside}"\n'
     done = subprocess.run(["cc", "-fsyntax-only", "-std=gnu17", "-D_GNU_SOURCE", '-DGH_VERSION="0"',
                            "-Wall", "-Wextra", "-Werror", "-I", tree.root / "service", "-I", tree.root,
+                           "-I", tree.root / "confine",
                            *flags, "-x", "c", "-"], input=source, capture_output=True, text=True)
     errors = [line for line in done.stderr.splitlines() if "error" in line]
     return [f"{name}: does not compile alone: {errors[0] if errors else ''}"] if done.returncode else []
