@@ -11,6 +11,9 @@
  *   confine_child_fini(&child);      kills what is left, reaps
  *
  * Fallible functions return enum confine_code and fill the caller's struct confine_err last.
+ * Each command has a keeper, a process that shares the caller's memory (not its descriptors) until
+ * the command has ended, and that ends with the caller however that ends. No SIGCHLD comes of it.
+ *
  * Strings of a spec are borrowed until confine_plan_new returns. Paths are absolute. Out of memory
  * aborts the process: a service that aborts denies. Threads: an engine any, plans and children one
  * at a time.
