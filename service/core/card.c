@@ -163,7 +163,7 @@ static enum gh_code read_change(const struct call_part *part, const struct judge
     if (part->target.form != GATE_PATH || (!is_delete && part->new_text == NULL)) {
         return GH_OK;
     }
-    enum gh_code code = read_old(judged->facts.path.kernel, ret);
+    enum gh_code code = read_old(gate_facts_shown(&judged->facts, false), ret);
     bool is_readable = code == GH_OK;
     if (code == GH_NOT_FOUND) {
         ret->old = strdup("");
@@ -192,7 +192,7 @@ static void file_json(const struct place *place, const struct judged_part *judge
     gh_auto(gh_buf_fini) struct gh_buf hunks = GH_BUF_INIT;
     struct text_diff diff = {0};
     struct gh_err err;
-    show_path(place, judged->facts.path.kernel, &path);
+    show_path(place, gate_facts_shown(&judged->facts, false), &path);
     if (text_diff_hunks(change->old, change->old_len, change->new, strlen(change->new),
                         MAX_DIFF_LINES, &hunks, &diff, &err) != GH_OK) {
         diff = (struct text_diff){.is_cut = true};
@@ -273,7 +273,7 @@ static void texts_json(const struct judged *judged, const struct change *changes
     for (size_t i = 0; i < judged->n; i++) {
         if (changes[i].is_shown) {
             gh_jw_obj(&w, NULL);
-            gh_jw_str(&w, "path", judged->parts[i].facts.path.kernel);
+            gh_jw_str(&w, "path", gate_facts_shown(&judged->parts[i].facts, false));
             gh_jw_strn(&w, "old", changes[i].old, changes[i].old_len);
             gh_jw_str(&w, "new", changes[i].new);
             gh_jw_end(&w);

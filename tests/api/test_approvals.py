@@ -279,6 +279,17 @@ class Reading(Case):
         self.assertIsNone(card["warning"])
         self.assertEqual(card["target"], {"path": self.at("a")})
 
+    def test_deleted_link(self):
+        """A deleted link is the link itself: its own path, and never the text of what it leads to"""
+        session = self.open()
+        save(self.at("a"), "true\n")
+        os.symlink("a", self.at("link"))
+        for path in ("a", "link"):
+            reply = self.s.decide(session, "delete_file", "delete", {"path": path})
+            card = self.s.approval(self.asked(reply))
+            self.assertEqual(card["target"], {"path": self.at(path)})
+            self.assertEqual([file["path"] for file in card["preview"]["files"]], ["a"] if path == "a" else [])
+
     def test_digest(self):
         """The digest moves with what is decided, and not with narration or ids"""
         session = self.open()
