@@ -21,7 +21,7 @@ static int usage(void)
           "  --network WORD   unrestricted, none, loopback, tcp:PORT,…\n"
           "  --namespaces WORD, --unix-sockets WORD, --leave-group WORD\n"
           "                   auto, off, require; no, yes, contained\n"
-          "  --cwd DIR, --cache DIR, --env K=V, --inherit-env yes, --share-tmp yes,\n"
+          "  --cwd DIR, --cache DIR, --tmp DIR, --env K=V, --inherit-env yes, --share-tmp yes,\n"
           "  --protect-git no, --allow-ptrace yes, --require no, --own-session yes\n"
           "  --explain        print what is granted, denied and masked, and why; run nothing\n\n"
           "The command's exit code is passed on, 128+N for signal N; 126: not run.\n",
@@ -113,7 +113,8 @@ static int run(struct order *order)
     if (confine_new(&engine, &err) != CONFINE_OK) {
         return complain(&err);
     }
-    if (!order->spec.share_system_tmp && confine_tmp_new(&tmp, &err) == CONFINE_OK) {
+    if (!order->spec.share_system_tmp && order->tmp == NULL &&
+        confine_tmp_new(&tmp, &err) == CONFINE_OK) {
         order->spec.tmp_dir = tmp;
     }
     int status = run_plan(engine, order);

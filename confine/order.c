@@ -45,6 +45,7 @@ void order_fini(struct order *order)
     free(order->compiled);
     free(order->cwd);
     free(order->cache);
+    free(order->tmp);
 }
 
 /* ---- settings ---- */
@@ -215,6 +216,9 @@ bool order_set(struct order *order, const char *key, const char *value)
     if (strcmp(key, "cwd") == 0) {
         return set_path(&order->cwd, value);
     }
+    if (strcmp(key, "tmp") == 0) {
+        return set_path(&order->tmp, value);
+    }
     if (strcmp(key, "cache") == 0) {
         return set_path(&order->cache, value);
     }
@@ -259,6 +263,7 @@ void order_seal(struct order *order)
     spec->argv = (const char *const *)order->argv.all;
     spec->cwd = order->cwd;
     spec->cache_dir = order->cache;
+    spec->tmp_dir = order->tmp;
     spec->env = (const char *const *)order->env.all;
     spec->write_roots = (const char *const *)order->write.all;
     spec->read_roots = (const char *const *)order->read.all;

@@ -5,7 +5,7 @@
  *   gatehouse-plan 1
  *   expires 1767225600              seconds since 1970, at most 15 minutes ahead
  *   cwd PATH | write PATH | read PATH | deny PATH-OR-NAME | deny-built-in NAME
- *   cache PATH | env K=V | network WORD | namespaces WORD | unix-sockets WORD
+ *   cache PATH | tmp PATH | env K=V | network WORD | namespaces WORD | unix-sockets WORD
  *   leave-group WORD | share-tmp yes | protect-git no | allow-ptrace yes | require no
  *   arg TEXT                        one a word
  *   digest HEX                      last: SHA-256 of all bytes before this line
@@ -22,7 +22,7 @@ struct order {
     struct confine_name *compiled;
     size_t n_built_in; /* of `names`, the first ones */
     uint16_t ports[64];
-    char *cwd, *cache;
+    char *cwd, *cache, *tmp; /* tmp: an existing private folder, left as it is */
     bool explain, own_session;
 };
 

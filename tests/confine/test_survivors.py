@@ -62,9 +62,13 @@ class Survivors(unittest.TestCase):
     def start(self, w, mode, seconds, n=40):
         """The 40, up; in sessions where the mode lets them."""
         w.put(f"{w.w}/reforker.py", REFORKER)
+        tmp = f"{w.base}/tmp"  # a killed program cannot remove its own
+        os.mkdir(tmp, 0o700)
+        w.give()
         kind = "sessions" if mode == "ns" else "group"
         words = (world.as_user(w.user) + [w.bin] + world.MODES[mode]
-                 + ["--write", w.w, "--cwd", w.w, "--own-session", "yes", "--", "/usr/bin/python3", f"{w.w}/reforker.py",
+                 + ["--write", w.w, "--cwd", w.w, "--own-session", "yes", "--tmp", tmp, "--", "/usr/bin/python3",
+                    f"{w.w}/reforker.py",
                     f"{w.w}/plain/marker", str(n), kind, str(seconds)])
         process = subprocess.Popen(words, env=w.environment(), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
         self.assertEqual(process.stdout.readline(), b"up\n")
