@@ -73,4 +73,16 @@ struct gate_rule_info {
 void gate_rules_each(const struct gate_rules *rules,
                      void (*fn)(const struct gate_rule_info *info, void *cookie), void *cookie);
 
+/* One way in which a file is denied, for a confiner: a path, or a name. */
+struct gate_denial {
+    const char *path;  /* absolute, with what is below it; or NULL */
+    const char *name;  /* glob over one component (braces may be in it), when path is NULL */
+    const char *dir;   /* the name counts in this folder only; NULL: anywhere */
+    bool is_folded;    /* ASCII letters of the name match in either case */
+    bool is_key_files; /* public PEM content and package folders are exempt */
+};
+/* Call `fn` for each; what it gets is borrowed from the rules. */
+void gate_rules_denials(const struct gate_rules *rules,
+                        void (*fn)(const struct gate_denial *denial, void *cookie), void *cookie);
+
 #endif

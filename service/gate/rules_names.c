@@ -377,3 +377,26 @@ bool gate_rules_holds_gate_config(const struct gate_rules *rules, const char *pa
     static const char nested[] = "/.github/copilot";
     return len >= sizeof nested - 1 && strcasecmp(path + len - (sizeof nested - 1), nested) == 0;
 }
+
+void gate_rules_denials(const struct gate_rules *rules,
+                        void (*fn)(const struct gate_denial *denial, void *cookie), void *cookie)
+{
+    for (size_t i = 0; i < rules->n_exacts; i++) {
+        const struct gate_denial path = {.path = rules->exacts[i].path};
+        fn(&path, cookie);
+    }
+    for (size_t i = 0; i < rules->n_entries; i++) {
+        const struct rule_entry *entry = &rules->entries[i];
+        bool is_name = entry->resolved[0] != '/' || entry->dir != NULL;
+        if (!is_name || entry->resolved[0] == '\0' ||
+            (entry->flags & (RULE_BAD | RULE_SKIPPED)) != 0) {
+            continue;
+        }
+        size_t skipped = entry->dir != NULL ? strlen(entry->dir) + 1 : 0;
+        const struct gate_denial name = {.name = entry->resolved + skipped,
+                                         .dir = entry->dir,
+                                         .is_folded = (entry->flags & RULE_FOLDED) != 0,
+                                         .is_key_files = (entry->flags & RULE_KEY_FILES) != 0};
+        fn(&name, cookie);
+    }
+}

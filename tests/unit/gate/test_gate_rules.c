@@ -167,6 +167,48 @@ static struct count find(const struct gate_rules *rules, const char *entry)
     return count;
 }
 
+struct denials {
+    const char *wanted; /* path or name */
+    int n;
+    struct gate_denial found;
+};
+
+static void look_at_denial(const struct gate_denial *denial, void *cookie)
+{
+    struct denials *all = cookie;
+    const char *text = denial->path != NULL ? denial->path : denial->name;
+    ck_assert((denial->path == NULL) != (denial->name == NULL));
+    if (strcmp(text, all->wanted) == 0) {
+        all->n++;
+        all->found = *denial;
+    }
+}
+
+static struct denials denial_of(const struct gate_rules *rules, const char *wanted)
+{
+    struct denials all = {.wanted = wanted};
+    gate_rules_denials(rules, look_at_denial, &all);
+    return all;
+}
+
+/* A confiner gets what denies, in its own terms, and nothing that never matches. */
+START_TEST(denials_are_listed_for_a_confiner)
+{
+    static const char *const entries[] = {"/own/secret", "*.tok", "[", "**/NAME", NULL};
+    gh_auto(free_rules) struct gate_rules *rules = make(entries);
+    ck_assert_int_eq(denial_of(rules, "/own/secret").n, 1);
+    ck_assert_int_eq(denial_of(rules, "/home/u/.ssh").n, 1);
+    ck_assert_int_eq(denial_of(rules, "NAME").n, 1);
+    ck_assert_int_eq(denial_of(rules, "[").n, 0);
+    struct denials own = denial_of(rules, "*.tok");
+    ck_assert_int_eq(own.n, 1);
+    ck_assert(!own.found.is_folded && !own.found.is_key_files && own.found.dir == NULL);
+    ck_assert(denial_of(rules, ".env").found.is_folded);
+    ck_assert(denial_of(rules, "*.pem").found.is_key_files);
+    ck_assert_str_eq(denial_of(rules, "shadow*").found.dir, "/etc");
+}
+END_TEST
+
 /* Scenario 7. */
 START_TEST(configured_entries_are_merged_without_duplicates)
 {
@@ -409,6 +451,7 @@ int main(void)
     TCase *tcase = tcase_create("rules");
     tcase_add_test(tcase, entries_match_by_component);
     tcase_add_test(tcase, built_in_entries_are_there_and_fold_case);
+    tcase_add_test(tcase, denials_are_listed_for_a_confiner);
     tcase_add_test(tcase, configured_entries_are_merged_without_duplicates);
     tcase_add_test(tcase, entry_forms);
     tcase_add_test(tcase, entries_that_cannot_match_are_kept_and_said);
