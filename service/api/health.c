@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "api/documents.h"
@@ -57,20 +56,10 @@ void api_readyz(struct api_request *request)
     http_problem(request->x, &err, body.failed ? NULL : gh_buf_str(&body));
 }
 
-/* Asked of the kernel, never guessed from a version. 0 when there is none. */
-static long landlock_abi(void)
-{
-    long abi = syscall(444, NULL, (size_t)0, 1U);
-    return abi > 0 ? abi : 0;
-}
-
-static void kernel_json(struct gh_jw *w)
+static void kernel_json(const struct api *api, struct gh_jw *w)
 {
     gh_jw_obj(w, "confinement");
-    gh_jw_int(w, "landlock_abi", landlock_abi());
-    gh_jw_bool(w, "seccomp", access("/proc/sys/kernel/seccomp/actions_avail", R_OK) == 0);
-    gh_jw_bool(w, "user_namespaces", access("/proc/self/ns/user", F_OK) == 0);
-    gh_jw_bool(w, "executions", false);
+    core_confinement_json(api->core, w);
     gh_jw_end(w);
 }
 
@@ -109,7 +98,7 @@ void api_status(struct api_request *request)
     gh_jw_time(&w, "expires_at", request->who.expires_ms);
     gh_jw_end(&w);
     listeners_json(api, &w);
-    kernel_json(&w);
+    kernel_json(api, &w);
     store_json(&health, &w);
     gh_jw_int(&w, "sessions", (int64_t)numbers.n_sessions);
     gh_jw_int(&w, "pending", (int64_t)numbers.n_pending);

@@ -39,6 +39,12 @@ CORE_1(approval_settle, core_approval_settle)
 CORE_1(approval_extend, core_approval_extend)
 CORE_1(approval_cancel, core_approval_cancel)
 CORE_0(events, core_events)
+CORE_1(execute, core_execute)
+CORE_1(execution_list, core_execution_list)
+CORE_1(execution_get, core_execution_get)
+CORE_1(execution_output, core_execution_output)
+CORE_1(execution_input, core_execution_input)
+CORE_1(execution_kill, core_execution_kill)
 
 static void grant_revoke_all(struct api_request *r)
 {
@@ -88,6 +94,13 @@ const struct api_route api_routes[] = {
     {HTTP_POST, S "/decisions", API_READERS | API_LARGE, "decide", decide},
     {HTTP_GET, S "/decisions/{decision}", API_READERS, "getDecision", decision_get},
     {HTTP_POST, S "/decisions/{decision}/outcome", API_AGENT | API_LARGE, "reportOutcome", outcome},
+
+    {HTTP_POST, S "/executions", API_AGENT, "execute", execute},
+    {HTTP_GET, S "/executions", API_READERS, "listExecutions", execution_list},
+    {HTTP_GET, "/v1/executions/{id}", API_READERS, "getExecution", execution_get},
+    {HTTP_DELETE, "/v1/executions/{id}", API_AGENT | API_APPROVER, "killExecution", execution_kill},
+    {HTTP_GET, "/v1/executions/{id}/output", API_READERS, "followOutput", execution_output},
+    {HTTP_POST, "/v1/executions/{id}/stdin", API_AGENT, "sendInput", execution_input},
 
     {HTTP_GET, "/v1/approvals", API_READERS, "listApprovals", approval_list},
     {HTTP_GET, "/v1/approvals/{id}", API_READERS, "getApproval", approval_get},

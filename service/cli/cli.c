@@ -28,11 +28,11 @@ static const struct cli_command cmd_help = {
 
 /* The order of the list people see. */
 static const struct cli_command *const commands[] = {
-    &cli_cmd_status,  &cli_cmd_open,   &cli_cmd_pending,  &cli_cmd_show,   &cli_cmd_approve,
-    &cli_cmd_deny,    &cli_cmd_extend, &cli_cmd_cancel,   &cli_cmd_watch,  &cli_cmd_ask,
-    &cli_cmd_explain, &cli_cmd_scan,   &cli_cmd_sessions, &cli_cmd_mode,   &cli_cmd_taint,
-    &cli_cmd_grants,  &cli_cmd_audit,  &cli_cmd_token,    &cli_cmd_config, &cli_cmd_doctor,
-    &cmd_version,     &cmd_help,
+    &cli_cmd_status,  &cli_cmd_open,   &cli_cmd_pending, &cli_cmd_show,     &cli_cmd_approve,
+    &cli_cmd_deny,    &cli_cmd_extend, &cli_cmd_cancel,  &cli_cmd_watch,    &cli_cmd_ask,
+    &cli_cmd_explain, &cli_cmd_exec,   &cli_cmd_scan,    &cli_cmd_sessions, &cli_cmd_mode,
+    &cli_cmd_taint,   &cli_cmd_grants, &cli_cmd_audit,   &cli_cmd_token,    &cli_cmd_config,
+    &cli_cmd_doctor,  &cmd_version,    &cmd_help,
 };
 
 #define N_COMMANDS (sizeof commands / sizeof commands[0])

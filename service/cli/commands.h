@@ -18,6 +18,7 @@ extern const struct cli_command cli_cmd_cancel;
 extern const struct cli_command cli_cmd_watch;
 extern const struct cli_command cli_cmd_ask;
 extern const struct cli_command cli_cmd_explain;
+extern const struct cli_command cli_cmd_exec;
 extern const struct cli_command cli_cmd_scan;
 extern const struct cli_command cli_cmd_sessions;
 extern const struct cli_command cli_cmd_mode;

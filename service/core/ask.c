@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "core/execution.h"
 #include "core/state.h"
 
 #define MAX_SETTLED 2048
@@ -34,6 +35,7 @@ void ask_free(struct ask *ask)
     }
     gh_assert(ask->waits == NULL && ask->deferred == NULL);
     call_free(ask->call);
+    execution_input_free(ask->input);
     place_unref(ask->place);
     judged_fini(&ask->judged);
     settlement_fini(&ask->settlement);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "core/execution.h"
 #include "core/work.h"
 
 #define MAX_PENDING_PER_TOKEN 256
@@ -54,9 +55,15 @@ static void ask_born(enum gh_code code, void *cookie)
         idem_end_locked(core, work->idem, ask->decision);
         ask_event_locked(core, ask, "approval.created");
         ask_changed_locked(core, ask);
+        struct execution *execution = work->execution;
+        execution_asked_locked(work);
         ask_look_again_locked(core, ask);
-        work_answer_locked(core, ask, work->x, &work->who,
-                           ask->call != NULL ? ask->call->wait_ms : 0);
+        if (execution != NULL) {
+            execution_answer_locked(execution, work->x, &work->who, execution->wait_ms);
+        } else {
+            work_answer_locked(core, ask, work->x, &work->who,
+                               ask->call != NULL ? ask->call->wait_ms : 0);
+        }
         work->ask = NULL;
     }
     pthread_mutex_unlock(&core->lock);

@@ -79,7 +79,7 @@ static enum gh_code load_keep(struct ask *ask, const struct json_t *keep, struct
     const struct json_t *fixed = gh_json_get(keep, "fixed");
     gh_auto(gh_buf_fini) struct gh_buf request = GH_BUF_INIT;
     gh_json_canonical(gh_json_get(keep, "request"), &request);
-    GH_TRY(call_parse(gh_buf_str(&request), request.len, &ask->call, err));
+    GH_TRY(call_parse_own(gh_buf_str(&request), request.len, &ask->call, err));
     ask->fixed = members_of(fixed);
     ask->may_remember = gh_json_true(gh_json_get(keep, "may_remember"));
     ask->is_detached = ask->call->is_detached;

@@ -242,20 +242,42 @@ static enum gh_code parse_rest(struct call *call, struct gh_err *err)
     return parse_words(call, err);
 }
 
-enum gh_code call_parse(const char *data, size_t len, struct call **ret, struct gh_err *err)
+/* An execution's environment is part of what a grant covers; input never is. */
+static enum gh_code parse_execution(struct call *call, struct gh_err *err)
 {
-    static const char *const names[] = {"tool",     "action",      "target",     "arguments",
-                                        "preview",  "diff",        "narration",  "mode",
-                                        "parts",    "response_id", "deadline_s", "on_deadline",
-                                        "detached", "wait_s",      NULL};
+    const struct json_t *env = NULL;
+    const char *input = NULL;
+    call->execution = gh_json_get(call->body, "execution");
+    if (call->execution == NULL) {
+        return GH_OK;
+    }
+    GH_TRY(gh_json_obj(call->execution, "", "env", GH_OPTIONAL, &env, err));
+    GH_TRY(gh_json_str(call->execution, "", "stdin", GH_OPTIONAL, MAX_TEXT, &input, err));
+    GH_TRY(gh_json_bool(call->execution, "", "interactive", &call->is_interactive, err));
+    call->is_never_cached = call->is_interactive || (input != NULL && input[0] != '\0');
+    if (gh_json_len(env) > 0) {
+        struct gh_buf text = GH_BUF_INIT;
+        gh_json_canonical(env, &text);
+        call->env_json = gh_buf_take(&text);
+        if (call->env_json == NULL) {
+            return gh_fail(err, GH_NOMEM, "There is not enough memory for the call.");
+        }
+    }
+    return GH_OK;
+}
+
+static enum gh_code parse_call(const char *data, size_t len, const char *const known[],
+                               struct call **ret, struct gh_err *err)
+{
     gh_auto(call_freep) struct call *call = calloc(1, sizeof *call);
     if (call == NULL) {
         return gh_fail(err, GH_NOMEM, "There is not enough memory for the call.");
     }
     GH_TRY(gh_json_parse(data, len, &call->body, err));
-    GH_TRY(gh_json_only(call->body, "", names, err));
+    GH_TRY(gh_json_only(call->body, "", known, err));
     GH_TRY(parse_rest(call, err));
     GH_TRY(parse_what(call, err));
+    GH_TRY(parse_execution(call, err));
     const struct call_part *first = &call->parts[0];
     call->has_new = call->n_parts == 1 && first->action == GATE_WRITE && first->new_text != NULL;
     if (call->has_new) {
@@ -263,6 +285,22 @@ enum gh_code call_parse(const char *data, size_t len, struct call **ret, struct 
     }
     *ret = gh_steal(&call);
     return GH_OK;
+}
+
+/* What a request may have; what only the service adds stands first. */
+static const char *const call_names[] = {"execution",   "tool",     "action",      "target",
+                                         "arguments",   "preview",  "diff",        "narration",
+                                         "mode",        "parts",    "response_id", "deadline_s",
+                                         "on_deadline", "detached", "wait_s",      NULL};
+
+enum gh_code call_parse(const char *data, size_t len, struct call **ret, struct gh_err *err)
+{
+    return parse_call(data, len, call_names + 1, ret, err);
+}
+
+enum gh_code call_parse_own(const char *data, size_t len, struct call **ret, struct gh_err *err)
+{
+    return parse_call(data, len, call_names, ret, err);
 }
 
 void call_free(struct call *call)
@@ -274,6 +312,7 @@ void call_free(struct call *call)
         free(call->parts[i].argv);
     }
     free(call->parts);
+    free(call->env_json);
     gh_json_free(call->body);
     free(call);
 }

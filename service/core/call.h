@@ -32,6 +32,10 @@ struct call {
     const char *narration;            /* or NULL */
     const char *response_id;          /* or NULL */
     const struct json_t *arguments;   /* or NULL; borrowed */
+    const struct json_t *execution;   /* how the service is to run it itself, or NULL; borrowed */
+    char *env_json;                   /* canonical environment of an execution, or NULL; owned */
+    bool is_interactive;              /* an execution whose input stays open */
+    bool is_never_cached;             /* has input: no grant covers it, none is made of it */
     unsigned char new_sha[GH_SHA256]; /* of the new text of a single write; valid when has_new */
     bool has_new;
     bool is_plan_call;
@@ -45,6 +49,9 @@ struct call {
  * Fails with GH_BAD_JSON, GH_UNKNOWN_FIELD, GH_INVALID, GH_NOMEM. */
 GH_MUST_USE enum gh_code call_parse(const char *data, size_t len, struct call **ret,
                                     struct gh_err *err);
+/* The same for a request that was made by the service: "execution" is known too. */
+GH_MUST_USE enum gh_code call_parse_own(const char *data, size_t len, struct call **ret,
+                                        struct gh_err *err);
 void call_free(struct call *call);
 void call_freep(struct call **call);
 

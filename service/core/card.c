@@ -332,6 +332,12 @@ static void make_digest(const struct card_session *session, const struct call *c
     }
     gh_jw_obj(&w, NULL);
     hash_member(&w, "arguments", arguments.data, arguments.len);
+    if (call->execution != NULL) { /* environment, input, network: how it will run */
+        gh_auto(gh_buf_fini) struct gh_buf execution = GH_BUF_INIT;
+        gh_json_canonical(call->execution, &execution);
+        hash_member(&w, "execution", execution.data, execution.len);
+        card->fixed.failed = card->fixed.failed || execution.failed;
+    }
     gh_id_hex(card->operands, hex);
     gh_jw_str(&w, "operands", hex);
     gh_jw_arr(&w, "parts");

@@ -9,7 +9,10 @@
 
 #include "base/auto.h"
 #include "base/log.h"
+#include "core/execution.h"
 #include "core/state.h"
+
+#define STOP_GRACE_MS 3000 /* for commands to end */
 
 /* ---- the clock thread: one timer, set to what is due first; nothing is scanned ---- */
 
@@ -47,6 +50,13 @@ static void fire_locked(struct core *core, struct gh_due *due)
         break;
     case STREAM_DUE:
         stream_due_locked(core, due->owner);
+        break;
+    case EXECUTION_DUE_BACK:
+    case EXECUTION_DUE_RETRY:
+        execution_due_locked(core, due->owner, due->kind);
+        break;
+    case EXECUTION_STREAM_DUE:
+        execution_stream_due_locked(core, due->owner);
         break;
     default:
         ask_due_locked(core, due->owner, (enum ask_due)due->kind);
@@ -310,6 +320,7 @@ static void init_core(struct core *core, const struct core_options *options)
     struct rlimit files = {.rlim_cur = 1024, .rlim_max = 1024};
     getrlimit(RLIMIT_NOFILE, &files);
     core->max_agent_waits = files.rlim_max > 256 ? (size_t)files.rlim_max / 2 : 64;
+    core->executions.scan_chunk = malloc(EXECUTION_CARRY + RUN_MAX_CHUNK);
     core->clock_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
 }
 
@@ -321,9 +332,12 @@ enum gh_code core_new(const struct core_options *options, struct config **config
         return gh_fail(err, GH_NOMEM, "There is not enough memory.");
     }
     init_core(core, options);
-    enum gh_code code = core->clock_fd < 0
+    enum gh_code code = core->clock_fd < 0 || core->executions.scan_chunk == NULL
                             ? gh_fail(err, GH_IO, "A timer cannot be made: %s.", strerror(errno))
                             : make_policy(core, *config, &core->policy, err);
+    if (code == GH_OK) {
+        code = run_new(&core->executions.run, err);
+    }
     if (code != GH_OK) {
         core_free(core);
         return code;
@@ -445,6 +459,10 @@ void core_stop(struct core *core)
 {
     pthread_mutex_lock(&core->lock);
     core->is_stopping = true;
+    pthread_mutex_unlock(&core->lock);
+    run_stop(core->executions.run, STOP_GRACE_MS);
+    pthread_mutex_lock(&core->lock);
+    core->is_closed = true;
     answer_all_locked(core);
     const struct itimerspec now = {.it_value = {0, 1}};
     timerfd_settime(core->clock_fd, 0, &now, NULL);
@@ -472,6 +490,9 @@ void core_free(struct core *core)
     if (core->has_clock) {
         core_stop(core);
     }
+    core->is_closed = true;
+    run_free(core->executions.run);
+    executions_free(core);
     free_asks(core->pending_first);
     free_asks(core->settled_first);
     size_t at = 0;
@@ -493,6 +514,7 @@ void core_free(struct core *core)
         close(core->clock_fd);
     }
     pthread_mutex_destroy(&core->lock);
+    free(core->executions.scan_chunk);
     free((void *)core->options.home);
     free((void *)core->options.other_home);
     free((void *)core->options.config_dir);
@@ -510,6 +532,7 @@ void core_numbers(struct core *core, struct core_numbers *ret)
     *ret = core->numbers;
     ret->n_pending = core->n_pending;
     ret->n_streams = core->n_streams;
+    ret->n_executions = execution_count_locked(core, NULL);
     ret->oldest_pending_ms =
         core->pending_first != NULL ? gh_clock_wall_ms() - core->pending_first->created_ms : 0;
     size_t at = 0;

@@ -96,6 +96,23 @@ void core_decision_get(struct core *core, struct http_exchange *x, const struct 
 void core_outcome(struct core *core, struct http_exchange *x, const struct auth_token *who,
                   const char *session_id, const char *id);
 
+/* ---- executions (contract 8) ---- */
+void core_execute(struct core *core, struct http_exchange *x, const struct auth_token *who,
+                  const char *session_id);
+void core_execution_list(struct core *core, struct http_exchange *x, const struct auth_token *who,
+                         const char *session_id);
+void core_execution_get(struct core *core, struct http_exchange *x, const struct auth_token *who,
+                        const char *id);
+void core_execution_output(struct core *core, struct http_exchange *x, const struct auth_token *who,
+                           const char *id);
+void core_execution_input(struct core *core, struct http_exchange *x, const struct auth_token *who,
+                          const char *id);
+void core_execution_kill(struct core *core, struct http_exchange *x, const struct auth_token *who,
+                         const char *id);
+
+/* What commands get, for GET /v1/status: members of an object. */
+void core_confinement_json(struct core *core, struct gh_jw *w);
+
 /* ---- approvals (contract 6) ---- */
 void core_approval_list(struct core *core, struct http_exchange *x, const struct auth_token *who);
 void core_approval_get(struct core *core, struct http_exchange *x, const struct auth_token *who,
@@ -127,6 +144,7 @@ struct core_numbers {
     size_t n_pending;
     size_t n_tainted;
     size_t n_streams;
+    size_t n_executions; /* running */
     uint64_t n_events;
     uint64_t n_events_dropped; /* streams closed because their client was too slow */
     int64_t oldest_pending_ms; /* age; 0 when nothing waits */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "core/execution.h"
 #include "core/work.h"
 
 /* One tool call, from the request to the verdict:
@@ -36,6 +37,8 @@ void work_free(struct work *work)
     gh_buf_fini(&work->body);
     gh_buf_fini(&work->event);
     card_fini(&work->card);
+    execution_free(work->execution);
+    execution_input_free(work->input);
     free(work);
 }
 
@@ -119,10 +122,16 @@ static void answer_done(enum gh_code code, void *cookie)
         event_emit_locked(core, "decision.settled", gh_map_find(&core->sessions, work->session_id),
                           work->who.name, &work->event);
     }
+    bool is_execution = code == GH_OK && work->execution != NULL;
+    if (is_execution) {
+        execution_decided_locked(work);
+    } else if (code == GH_OK && work->input != NULL && work->answer.decision != GATE_DENY) {
+        execution_deliver_locked(core, work->input);
+    }
     pthread_mutex_unlock(&core->lock);
-    if (code == GH_OK) {
+    if (code == GH_OK && !is_execution) {
         reply_json(work->x, 200, &work->body);
-    } else {
+    } else if (code != GH_OK) {
         reply_audit_failed(work->x);
     }
     work_free(work);
@@ -153,6 +162,7 @@ static void settle_now_locked(struct work *work, struct session *session,
     outcome_expect_locked(session, work->id, work->call, &work->judged,
                           verdict->decision != GATE_DENY);
     decision_event_json(&view, &work->event);
+    execution_take_call_locked(work, verdict->decision != GATE_DENY);
     /* Freed here, where it was made: the store's thread has enough to do. */
     call_free(gh_steal(&work->call));
     judged_fini(&work->judged);
@@ -298,7 +308,8 @@ void work_judge(void *cookie)
     struct work *work = cookie;
     struct core *core = work->core;
     struct gh_err err;
-    if (judge_gather(work->place, work->call, &work->judged, &err) != GH_OK) {
+    if (judge_gather(work->place, work->call, &work->judged, &err) != GH_OK ||
+        execution_check(work, &err) != GH_OK) {
         work_fail(work, &err);
         return;
     }
@@ -342,6 +353,9 @@ static void replay_locked(struct core *core, struct work *work)
 {
     char id[GH_ID];
     memcpy(id, work->idem->object, sizeof id);
+    if (work->execution != NULL && execution_replay_locked(work, id)) {
+        return;
+    }
     int64_t wait_ms = work->call->wait_ms;
     struct ask *ask = gh_map_find(&core->by_decision, id);
     if (ask != NULL) {
@@ -408,6 +422,13 @@ void core_decide(struct core *core, struct http_exchange *x, const struct auth_t
         work_free(work);
         return;
     }
+    work_begin(work);
+}
+
+void work_begin(struct work *work)
+{
+    struct core *core = work->core;
+    struct gh_err err;
     pthread_mutex_lock(&core->lock);
     bool is_admitted = admit_locked(work);
     pthread_mutex_unlock(&core->lock);

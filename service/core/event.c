@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "core/execution.h"
 #include "core/state.h"
 
 #define HEARTBEAT_MS 12000
@@ -378,6 +379,7 @@ void core_token_dropped(struct core *core, const char *token_id)
             stream_close_locked(core, stream);
         }
     }
+    execution_streams_drop_locked(core, token_id);
     waits_drop_locked(core, token_id);
     pthread_mutex_unlock(&core->lock);
 }

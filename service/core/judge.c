@@ -45,7 +45,8 @@ static enum gh_code gather_part(const struct gate_place *where, const struct cal
         return place_error(code, call, i, err);
     }
     gate_facts_target_json(&ret->facts, &part->target, &ret->target);
-    gate_facts_key(&ret->facts, part->action, &part->target, call->tool, "", &ret->key);
+    gate_facts_key(&ret->facts, part->action, &part->target, call->tool,
+                   call->env_json != NULL ? call->env_json : "", &ret->key);
     if (ret->target.failed || ret->key.failed) {
         return gh_fail(err, GH_NOMEM, "There is not enough memory for the call.");
     }
@@ -53,6 +54,8 @@ static enum gh_code gather_part(const struct gate_place *where, const struct cal
         snprintf(ret->warning, sizeof ret->warning, "gate_configuration");
     } else if (ret->facts.kernel.runs_later) {
         snprintf(ret->warning, sizeof ret->warning, "runs_code_later");
+    } else if (call->is_interactive) {
+        snprintf(ret->warning, sizeof ret->warning, "interactive");
     }
     return GH_OK;
 }
@@ -126,13 +129,14 @@ void judge_locked(const struct session *session, const struct call *call, struct
     bool is_known = tool_find(session, call->tool, &tool);
     for (size_t i = 0; i < judged->n; i++) {
         struct judged_part *part = &judged->parts[i];
-        const struct grant *grant = grant_find(session, &part->key);
+        const struct grant *grant = call->is_never_cached ? NULL : grant_find(session, &part->key);
         fill_case(session, call, is_known, has_ticket, grant, &part->facts.kernel);
         fill_case(session, call, is_known, has_ticket, grant, &part->facts.lexical);
         struct gate_verdict kernel = gate_decide(&part->facts.kernel);
         struct gate_verdict lexical = gate_decide(&part->facts.lexical);
         part->verdict = *gate_stricter(&kernel, &lexical);
-        part->verdict.may_remember = kernel.may_remember && lexical.may_remember;
+        part->verdict.may_remember =
+            kernel.may_remember && lexical.may_remember && !call->is_never_cached;
         judged->uses_ticket = (i > 0 && judged->uses_ticket) || part->verdict.uses_ticket;
         if (i == 0 || gate_stricter(&judged->total, &part->verdict) == &part->verdict) {
             judged->total = part->verdict;

@@ -25,6 +25,8 @@ static const struct {
     {"gate_configuration",
      "This file steers a coding agent or its gate. Changing it can switch the gate off."},
     {"runs_code_later", "This file runs code later: at a login, with a shell, or as a service."},
+    {"interactive",
+     "More input can be sent to the command while it runs: what it will do is not all shown here."},
     {"hard_link",
      "The file has other names (hard links): the change reaches them too, and what it holds "
      "now is not shown."},

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "core/execution.h"
 #include "core/state.h"
 
 #define MAX_ENDED 256
@@ -75,18 +76,8 @@ static void checkpointing_json(const struct session *session, struct gh_jw *w)
     gh_jw_end(w);
 }
 
-static void confinement_json(struct gh_jw *w)
-{
-    gh_jw_obj(w, "confinement");
-    gh_jw_str(w, "enforcement", "none");
-    gh_jw_null(w, "landlock_abi");
-    gh_jw_bool(w, "seccomp", false);
-    gh_jw_str(w, "deny_method", "none");
-    gh_jw_str(w, "reason", "this version runs no commands; it judges them");
-    gh_jw_end(w);
-}
-
-static void write_session(const struct session *session, bool has_deny_list, struct gh_buf *out)
+static void write_session(const struct core *core, const struct session *session,
+                          bool has_deny_list, struct gh_buf *out)
 {
     struct gh_jw w = {out, false};
     gh_jw_obj(&w, NULL);
@@ -107,14 +98,13 @@ static void write_session(const struct session *session, bool has_deny_list, str
     gh_jw_raw(&w, "external", session->external_json != NULL ? session->external_json : "null");
     gh_jw_raw(&w, "client", session->client_json != NULL ? session->client_json : "null");
     checkpointing_json(session, &w);
-    confinement_json(&w);
+    execution_confinement_json(core, &w);
     gh_jw_end(&w);
 }
 
 void session_json_locked(const struct core *core, const struct session *session, struct gh_buf *out)
 {
-    (void)core;
-    write_session(session, true, out);
+    write_session(core, session, true, out);
 }
 
 void session_doc_locked(struct store_txn *txn, const struct core *core,
@@ -147,8 +137,7 @@ void session_doc_locked(struct store_txn *txn, const struct core *core,
 void session_event_locked(struct core *core, const struct session *session, const char *type)
 {
     struct gh_buf data = GH_BUF_INIT;
-    (void)core;
-    write_session(session, false, &data); /* its deny list may be long, and events are kept */
+    write_session(core, session, false, &data); /* its deny list may be long, and events are kept */
     event_emit_locked(core, type, session, session->owner, &data);
 }
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "core/execution.h"
 #include "core/state.h"
 
 struct change_work {
@@ -247,6 +248,7 @@ static void close_locked(struct core *core, struct session *session)
     session->is_end_stored = false;
     session->epoch++;
     ask_cancel_all_locked(core, session, GATE_R_CANCELLED);
+    execution_kill_session_locked(core, session);
     session_event_locked(core, session, "session.ended");
     session_retire_locked(core, session);
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "core/execution.h"
 #include "core/state.h"
 
 /* An approval leaves PENDING once. The outcome is claimed under the lock (is_settling), made
@@ -203,6 +204,7 @@ static void settled_locked(struct settling *work)
         approval_reply_locked(core, ask, work->x);
     }
     run_deferred_locked(core, ask);
+    execution_settled_locked(core, ask);
     call_free(gh_steal(&ask->call));
     judged_fini(&ask->judged);
     place_unrefp(&ask->place);

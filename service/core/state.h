@@ -14,7 +14,9 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "core/call.h"
+#include "core/card.h"
 #include "core/core.h"
+#include "core/execution_book.h"
 
 /* ---- shared, immutable, counted: may be used without the lock while a reference is held ---- */
 
@@ -68,14 +70,6 @@ struct grant {
     char by[AUTH_NAME + 8]; /* who allowed it */
     char decision[GH_ID];   /* from which decision, or "" */
     struct grant *next;
-};
-
-struct taint {
-    char *source;  /* owned */
-    char *marker;  /* owned */
-    char *excerpt; /* owned; original text */
-    size_t offset; /* bytes */
-    int64_t at_ms; /* wall clock */
 };
 
 /* One decision the session may still report about. */
@@ -159,7 +153,10 @@ enum ask_due {
     ASK_DUE_BACK,
     ASK_DUE_RETRY,
     WAIT_DUE,
-    STREAM_DUE
+    STREAM_DUE,
+    EXECUTION_DUE_BACK,
+    EXECUTION_DUE_RETRY,
+    EXECUTION_STREAM_DUE
 };
 
 /* What the caller was told, or will be. */
@@ -187,11 +184,13 @@ struct ask {
     char decision[GH_ID]; /* dec_ */
     char session_id[GH_ID];
     char owner[AUTH_NAME];
-    struct session *session; /* borrowed; valid while pending */
-    uint64_t epoch;          /* of the session when it was asked */
-    struct place *place;     /* under which `judged` was gathered; counted */
-    struct call *call;       /* owned; NULL after settling */
-    struct judged judged;    /* facts at the time of asking; empty after settling */
+    struct session *session;       /* borrowed; valid while pending */
+    uint64_t epoch;                /* of the session when it was asked */
+    struct place *place;           /* under which `judged` was gathered; counted */
+    struct call *call;             /* owned; NULL after settling */
+    struct judged judged;          /* facts at the time of asking; empty after settling */
+    struct execution *execution;   /* starts when it is allowed, or NULL; borrowed */
+    struct execution_input *input; /* is written when it is allowed, or NULL; owned */
     char *fixed;        /* members of the approval that never change, JSON without braces; owned */
     char *answer_final; /* the decision's object once it is answered; owned */
     char *texts;        /* {"parts":[{path,old,new}]} for editors; owned */
@@ -237,18 +236,19 @@ struct deferred {
 
 /* ---- held requests ---- */
 
-enum wait_kind { WAIT_DECISION = 0, WAIT_APPROVAL, WAIT_LIST, WAIT_EVENTS };
+enum wait_kind { WAIT_DECISION = 0, WAIT_APPROVAL, WAIT_LIST, WAIT_EVENTS, WAIT_EXECUTION };
 
 struct wait {
     char number[24]; /* map key, made of the exchange: finds it when its client leaves */
     struct http_exchange *x;
     enum wait_kind kind;
     struct auth_token who;
-    struct ask *ask;     /* WAIT_DECISION, WAIT_APPROVAL */
-    bool is_holder;      /* the asker itself */
-    uint64_t seen;       /* revision or event the client knows */
-    bool has_seen;       /* it sent If-None-Match */
-    char session[GH_ID]; /* filter of WAIT_LIST and WAIT_EVENTS, or "" */
+    struct ask *ask;             /* WAIT_DECISION, WAIT_APPROVAL */
+    struct execution *execution; /* WAIT_EXECUTION */
+    bool is_holder;              /* the asker itself */
+    uint64_t seen;               /* revision or event the client knows */
+    bool has_seen;               /* it sent If-None-Match */
+    char session[GH_ID];         /* filter of WAIT_LIST and WAIT_EVENTS, or "" */
     struct gh_due due;
     struct wait *prev, *next; /* in ask->waits or core->list_waits or core->event_waits */
     struct wait **list;       /* the list it is in */
@@ -329,6 +329,9 @@ struct core {
     size_t event_bytes; /* of them all */
     struct stream *streams;
     size_t n_streams;
+
+    struct execution_book executions;
+    bool is_closed; /* nothing is recorded any more */
 
     struct gh_heap heap;
     pthread_t clock;
@@ -508,29 +511,6 @@ void approval_reply_settled_locked(struct core *core, const struct ask *ask,
 void approval_grant_locked(struct core *core, struct ask *ask);
 void approval_reply_locked(struct core *core, const struct ask *ask, struct http_exchange *x);
 void approvals_reply_locked(struct core *core, struct wait *wait);
-
-/* card.c: digest, display, preview of a call. */
-struct card {
-    char digest[8 + GH_HEX];
-    unsigned char operands[GH_SHA256];
-    struct gh_buf fixed; /* approval members from "tool" to "digest" */
-    struct gh_buf texts;
-    bool may_remember;
-};
-void card_fini(struct card *card);
-
-/* What a card needs of its session, copied under the lock. */
-struct card_session {
-    char id[GH_ID];
-    bool is_known_tool;
-    struct taint taint; /* empty when there is none; owned */
-};
-GH_MUST_USE enum gh_code card_make(const struct card_session *session, const struct place *place,
-                                   const struct call *call, const struct judged *judged,
-                                   struct card *ret, struct gh_err *err);
-GH_MUST_USE enum gh_code card_operands(const struct place *place, const struct judged *judged,
-                                       const struct call *call, unsigned char ret[GH_SHA256],
-                                       struct gh_err *err);
 
 /* record.c: audit rows and answers */
 struct answer_view {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "core/execution.h"
 #include "core/state.h"
 
 #define MAX_WAIT_MS 120000
@@ -31,9 +32,12 @@ bool query_wait_ms(struct http_exchange *x, int64_t *ret_ms, struct gh_err *err)
 static struct http_exchange *take_back_locked(struct core *core, struct wait *wait)
 {
     struct ask *ask = wait->ask;
+    struct execution *execution = wait->execution;
     bool was_holder = wait->is_holder;
     struct http_exchange *x = wait_take_locked(core, wait);
-    if (was_holder && ask != NULL) {
+    if (was_holder && execution != NULL) {
+        execution_hold_back_locked(execution);
+    } else if (was_holder && ask != NULL) {
         ask_hold_back_locked(core, ask);
     }
     return x;
@@ -90,7 +94,9 @@ bool wait_hold_locked(struct core *core, const struct wait *what, int64_t wait_m
     link_wait(list, wait);
     core->n_agent_waits += is_agent;
     clock_set_locked(core, &wait->due, gh_clock_boot_ms() + wait_ms);
-    if (wait->is_holder) {
+    if (wait->is_holder && wait->execution != NULL) {
+        execution_hold_locked(wait->execution);
+    } else if (wait->is_holder) {
         wait->ask
             ->n_holders++; /* not a change of its revision, or every hold would end every poll */
     }
@@ -112,7 +118,9 @@ struct http_exchange *wait_take_locked(struct core *core, struct wait *wait)
     if (wait->next != NULL) {
         wait->next->prev = wait->prev;
     }
-    if (wait->is_holder) {
+    if (wait->is_holder && wait->execution != NULL) {
+        execution_let_go_locked(wait->execution);
+    } else if (wait->is_holder) {
         wait->ask->n_holders--;
     }
     free(wait);
@@ -125,7 +133,10 @@ static void answer_wait(struct core *core, struct wait *wait)
     struct ask *ask = wait->ask;
     enum wait_kind kind = wait->kind;
     bool is_unchanged = wait->has_seen && ask != NULL && wait->seen == ask->revision;
-    if (kind == WAIT_EVENTS) {
+    if (kind == WAIT_EXECUTION) {
+        struct execution *execution = wait->execution;
+        execution_reply_locked(execution, wait_take_locked(core, wait));
+    } else if (kind == WAIT_EVENTS) {
         events_reply_locked(core, wait);
     } else if (kind == WAIT_LIST) {
         approvals_reply_locked(core, wait);
@@ -159,6 +170,7 @@ void waits_wake_locked(struct core *core, struct wait **list)
         next = wait->next;
         const struct ask *ask = wait->ask;
         bool is_ready =
+            (wait->kind == WAIT_EXECUTION && wait->execution->is_final) ||
             wait->kind == WAIT_EVENTS || (wait->kind == WAIT_LIST && is_list_changed(core, wait)) ||
             (wait->kind == WAIT_DECISION && ask->is_answered) ||
             (wait->kind == WAIT_APPROVAL &&

@@ -21,8 +21,10 @@ struct work {
     struct gh_buf body;  /* the answer as it will be sent */
     struct gh_buf event; /* data of "decision.settled", made before the commit */
     struct card card;
-    struct ask *ask; /* being born */
-    bool is_counted; /* among the calls of its response */
+    struct ask *ask;               /* being born */
+    struct execution *execution;   /* to be started when it is allowed; owned, or NULL */
+    struct execution_input *input; /* to be written when it is allowed; owned, or NULL */
+    bool is_counted;               /* among the calls of its response */
     int64_t created_ms;
     char ticket[GH_ID]; /* the one-shot grant that is being used, or "" */
 };
@@ -35,6 +37,9 @@ void work_fail(struct work *work, const struct gh_err *err);
 
 /* The session, while it is active and the asker's; NULL with *err. */
 struct session *work_session_locked(struct work *work, struct gh_err *err);
+
+/* A parsed call: find its session, then judge. Takes the work. */
+void work_begin(struct work *work);
 
 /* Gather the facts and judge; for any thread that may read files. Takes the work. */
 void work_judge(void *cookie);

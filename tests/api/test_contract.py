@@ -273,7 +273,7 @@ class Access(Shared):
         ids = {"id": session, "decision": decision["id"], "grant": "grt_0", "name": "mine"}
         bodies = {"changeSession": {"title": "x"}, "registerTool": {"action": "read"}, "scan": {"source": "a", "text": "b"},
                   "decide": {"tool": "read_file", "action": "read", "target": {"path": "a"}},
-                  "reportOutcome": {"status": "ok"}}
+                  "reportOutcome": {"status": "ok"}, "execute": {"program": "true"}, "sendInput": {"data": "x"}}
         for operation in self.document.operations:
             if "agent" not in operation.roles or "{" not in operation.path:
                 continue
@@ -294,6 +294,8 @@ class Bodies(Shared):
         self.pending = self.service.write(self.session, "pending").json
         self.addCleanup(self.service.call, "DELETE", f"/v1/sessions/{self.session}")
         decision = self.service.decide(self.session, "read_file", "read", {"path": "a"}).json["id"]
+        self.running = self.service.call("POST", f"/v1/sessions/{self.session}/executions",
+                                         {"program": "cat", "interactive": True}).json["id"]
         base = f"/v1/sessions/{self.session}"
         approval = "/v1/approvals/" + self.pending["approval"]
         call = {"tool": "write_file", "action": "write", "target": {"path": "a"}, "diff": {"old": "", "new": "x"}}
@@ -310,6 +312,12 @@ class Bodies(Shared):
             ("changeSession", base, "agent", {"title": "x"}),
             ("registerTool", base + "/tools/fresh", "agent", {"action": "read"}),
             ("scan", base + "/scan", "agent", {"source": "a", "text": "b"}),
+            ("execute", base + "/executions", "agent", {"program": "ls", "args": [], "cwd": ".", "stdin": "x",
+                                                        "network": "none", "interactive": False, "detached": False,
+                                                        "background": True, "timeout_s": 5, "tool": "run_command"}),
+            ("execute", base + "/executions", "agent", {"shell": "ls"}),
+            ("execute", base + "/executions", "agent", {"decision": "dec_" + 32 * "0"}),
+            ("sendInput", f"/v1/executions/{self.running}/stdin", "agent", {"data": "x", "eof": False}),
             ("reportOutcome", f"{base}/decisions/{decision}/outcome", "agent", {"status": "ok"}),
             ("settleApproval", approval + "/decision", "approver", {"decision": "allow"}),
             ("extendApproval", approval + "/extend", "approver", {"seconds": 1}),
@@ -451,12 +459,16 @@ class Reads(Shared):
         cls.session = cls.service.session()
         cls.decision = cls.service.write(cls.session, "a", diff={"new": "x\n"}, detached=True).json
         cls.service.answer(cls.service.write(cls.session, "b").json["approval"], "allow_always")
+        execution = cls.service.call("POST", f"/v1/sessions/{cls.session}/executions", {"program": "true"}).json
+        cls.service.answer(execution["decision"]["approval"], "allow")
+        cls.execution = execution["id"]
+        cls.service.call("GET", f"/v1/executions/{cls.execution}?wait_s=50")
 
     def urls(self):
         for operation in self.document.operations:
             if operation.method == "GET":
-                of_approval = operation.path.startswith("/v1/approvals")
-                ids = {"id": self.decision["approval"] if of_approval else self.session,
+                by_path = {"/v1/approvals": self.decision["approval"], "/v1/executions": self.execution}
+                ids = {"id": by_path.get("/".join(operation.path.split("/")[:3]), self.session),
                        "decision": self.decision["id"]}
                 yield operation, re.sub(r"\{(\w+)\}", lambda m: ids[m[1]], operation.path)
 
@@ -502,7 +514,7 @@ class Reads(Shared):
             self.assertEqual(replies[0].status, replies[1].status, url)
             for name in ("Content-Type", "ETag", "Location", "Cache-Control"):
                 self.assertEqual(replies[0].headers[name], replies[1].headers[name], f"{url} {name}")
-            if operation.id not in ("getStatus", "getMetrics", "exportAudit", "streamEvents"):
+            if operation.id not in ("getStatus", "getMetrics", "exportAudit", "streamEvents", "followOutput"):
                 self.assertEqual(replies[0].headers["Content-Length"], replies[1].headers["Content-Length"], url)
 
     def test_head_of_a_stream(self):
