@@ -60,8 +60,8 @@ class Tickets(RegressionCase):
 
     def test_extend_leaves_the_deadline(self):
         """Extending the approval never moves the caller's own deadline (contract 5 and 6)"""
-        session = self.open(ask_timeout_s=60)
-        answer = self.s.write(session, "a", deadline_s=2, on_deadline="ticket").json
+        session = self.open(ask_timeout_s=3)  # it would end before the deadline
+        answer = self.s.write(session, "a", deadline_s=5, on_deadline="ticket").json
         path = f"/v1/approvals/{answer['approval']}/extend"
         extended = self.s.call("POST", path, {"seconds": 300}, token="approver")
         self.assertEqual(extended.status, 200, extended)
