@@ -166,7 +166,7 @@ void execution_start(void *cookie);
 void execution_start_soon_locked(struct execution *execution);
 
 /* ---- output and input (execution_output.c) ---- */
-void execution_output_locked(struct execution *execution, enum run_stream stream, const char *data,
+void execution_output_locked(struct execution *execution, enum run_stream which, const char *data,
                              size_t len, uint64_t offset);
 /* Say the end to who follows, and close. */
 void execution_streams_end_locked(struct execution *execution);
