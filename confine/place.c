@@ -152,15 +152,15 @@ static void add_skeleton(struct place *place, const struct place_wish *wish)
     for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
         add_link(place, links[i][0], links[i][1]);
     }
-    if (wish->home != NULL && wish->home[0] == '/' && wish->home[1] != '\0') {
-        add_folders(place, wish->home + 1, true);
-    }
     struct stat st;
     if (wish->tmp != NULL && lstat(wish->tmp, &st) == 0) {
         struct place_step *step = add(place, PLACE_BIND, util_dup(wish->tmp), util_dup("tmp"));
         step->attr = WRITABLE;
         step->dev = st.st_dev;
         step->ino = st.st_ino;
+    }
+    if (wish->home != NULL && wish->home[0] == '/' && wish->home[1] != '\0') {
+        add_folders(place, wish->home + 1, true); /* after the folder for /tmp: it may lie there */
     }
 }
 

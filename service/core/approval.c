@@ -57,7 +57,8 @@ static void get_locked(struct core *core, struct ask *ask, struct http_exchange 
     wait.is_holder = strcmp(who->name, ask->owner) == 0;
     ask_touch_locked(core, ask, who);
     bool is_unchanged = wait.has_seen && wait.seen == ask->revision;
-    bool may_hold = wait.has_seen ? is_unchanged : ask->state == ASK_PENDING;
+    bool is_conditional = http_header(x, "If-None-Match") != NULL;
+    bool may_hold = is_conditional ? is_unchanged : ask->state == ASK_PENDING;
     if (may_hold && wait_ms > 0 && wait_hold_locked(core, &wait, wait_ms, &ask->waits)) {
         return;
     }

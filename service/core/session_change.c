@@ -137,7 +137,8 @@ static void patch_done(enum gh_code code, void *cookie)
 }
 
 /* Write the session as it will be; put back what it is until that is durable. The folder's trace is
- * written even when it is the same: an earlier write of it may have failed. */
+ * written even when it is the same: an earlier write of it may have failed. The mode a session has
+ * already releases nothing. */
 static void write_as_locked(struct core *core, struct session *session,
                             const struct change_work *work, struct store_txn *txn)
 {
@@ -152,7 +153,7 @@ static void write_as_locked(struct core *core, struct session *session,
         trace_of_locked(core, session->owner, session->place->working_dir, false);
     if (known != NULL && work->has_mode && work->is_by_approver) {
         struct trace as = *known;
-        as.is_plan = work->mode == GATE_PLAN;
+        as.is_plan = !work->is_loosening && (known->is_plan || work->mode == GATE_PLAN);
         trace_doc(txn, &as);
     }
     session->mode = mode;

@@ -327,6 +327,10 @@ class Reading(Case):
         self.assertEqual((reply.status, reply.json["state"], reply.json["digest"]),
                          (200, "denied", first.json["digest"]))
         self.assertNotEqual(reply.headers["ETag"], etag)
+        pending = "/v1/approvals/" + self.s.write(session, "b").json["approval"]
+        for etag in ('"x"', "garbage", '"' + "0" * 16 + '-r1"', "*"):
+            reply = self.s.call("GET", pending + "?wait_s=50", token="approver", headers={"If-None-Match": etag})
+            self.assertEqual((reply.status, reply.json["state"]), (200, "pending"), etag)
 
     def test_long_poll_of_the_list(self):
         """GET of the list likewise; a change elsewhere does not end the wait of one session's list"""

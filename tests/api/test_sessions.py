@@ -334,6 +334,18 @@ class Inheritance(Case):
         third = self.open(working_dir=self.w)
         self.assertEqual(self.s.call("GET", "/v1/sessions/" + third).json["mode"], "act")
 
+    def test_plan_through_a_restart(self):
+        """A session that is told the mode it has already releases nobody's plan mode, here or after a restart"""
+        first, other = self.open(), self.open(working_dir=self.w)
+        self.patch(first, mode="plan")
+        self.patch(other, mode="act")
+        for run in range(2):
+            session = self.open(working_dir=self.w)
+            self.assertEqual(self.s.call("GET", "/v1/sessions/" + session).json["mode"], "plan", run)
+            if run == 0:
+                self.s.kill()
+                self.s.start()
+
     def test_own_plan(self):
         """A plan mode the agent chose itself is not inherited"""
         first = self.open("plan")
