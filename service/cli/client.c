@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 
-#define SILENCE_S 60L /* the event stream's heartbeat comes every 15 s */
+#define SILENCE_S 60 /* streams have a heartbeat every 15 s */
 #define POLL_MS 1000
 
 struct cli_client {
@@ -27,6 +28,7 @@ struct exchange {
     struct curl_slist *headers;
     bool is_ended;   /* on_data had enough */
     bool is_too_big; /* the answer passed the bound */
+    time_t heard_s;  /* when the last of the answer came */
 };
 
 enum gh_code cli_client_new(const struct cli_service *service, struct cli_client **ret,
@@ -63,12 +65,21 @@ void cli_answer_fini(struct cli_answer *answer)
     *answer = (struct cli_answer){0};
 }
 
+/* Stands still while the machine sleeps, as the service's heartbeat does. */
+static time_t now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
 static size_t take_data(char *data, size_t size, size_t n, void *cookie)
 {
     struct exchange *exchange = cookie;
     const struct cli_request *request = exchange->request;
     size_t len = size * n;
     long status = 0;
+    exchange->heard_s = now_s();
     curl_easy_getinfo(exchange->client->easy, CURLINFO_RESPONSE_CODE, &status);
     if (request->on_data != NULL && status >= 200 && status < 300) {
         exchange->is_ended = !request->on_data(data, len, request->cookie);
@@ -184,22 +195,27 @@ static bool set_request(struct exchange *exchange, const char *url)
         curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(request->body));
         curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request->body);
     }
-    if (request->timeout_ms < 0) {
-        curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-        curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, SILENCE_S);
-    } else {
+    if (request->timeout_ms >= 0) {
         long ms = request->timeout_ms > 0 ? (long)request->timeout_ms : CLI_TIMEOUT_MS;
         curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, ms);
     }
     return curl_easy_setopt(easy, CURLOPT_URL, url) == CURLE_OK;
 }
 
+/* A stream is given up when nothing at all comes: a few bytes of heartbeat are below every speed
+ * that curl's own limit knows. */
+static bool is_silent(const struct exchange *exchange)
+{
+    return exchange->request->timeout_ms < 0 && now_s() - exchange->heard_s > SILENCE_S;
+}
+
 /* Run the prepared transfer to its end, or until the interrupt descriptor is readable (then false).
  */
-static bool run_transfer(struct cli_client *client, int interrupt_fd, CURLcode *ret)
+static bool run_transfer(struct exchange *exchange, CURLcode *ret)
 {
-    struct curl_waitfd extra = {.fd = interrupt_fd, .events = CURL_WAIT_POLLIN};
-    unsigned n_extra = interrupt_fd > 0 ? 1 : 0;
+    struct cli_client *client = exchange->client;
+    struct curl_waitfd extra = {.fd = exchange->request->interrupt_fd, .events = CURL_WAIT_POLLIN};
+    unsigned n_extra = extra.fd > 0 ? 1 : 0;
     int n_running = 1;
     CURLMcode code = CURLM_OK;
     *ret = CURLE_FAILED_INIT;
@@ -212,6 +228,10 @@ static bool run_transfer(struct cli_client *client, int interrupt_fd, CURLcode *
                                 : code;
         if (extra.revents != 0) {
             return false;
+        }
+        if (is_silent(exchange)) {
+            *ret = CURLE_OPERATION_TIMEDOUT;
+            return true;
         }
     }
     int n_left = 0;
@@ -266,7 +286,7 @@ static enum gh_code exchange_run(struct exchange *exchange, struct cli_answer *r
         ret->failure = CLI_F_LOCAL;
         return gh_fail(err, GH_IO, "The request cannot be started.");
     }
-    bool is_done = run_transfer(client, exchange->request->interrupt_fd, &code);
+    bool is_done = run_transfer(exchange, &code);
     curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &ret->status);
     curl_multi_remove_handle(client->multi, client->easy);
     if (!is_done) {
@@ -290,7 +310,8 @@ static enum gh_code exchange_run(struct exchange *exchange, struct cli_answer *r
 enum gh_code cli_client_send(struct cli_client *client, const struct cli_request *request,
                              struct cli_answer *ret, struct gh_err *err)
 {
-    struct exchange exchange = {.request = request, .client = client, .body = GH_BUF_INIT};
+    struct exchange exchange = {
+        .request = request, .client = client, .body = GH_BUF_INIT, .heard_s = now_s()};
     gh_auto(gh_buf_fini) struct gh_buf url = GH_BUF_INIT;
     *ret = (struct cli_answer){0};
     gh_buf_printf(&url, "%s%s", client->service->url, request->path);

@@ -55,7 +55,8 @@ void run_fill_abilities(const struct confine_kernel *kernel, struct run_abilitie
     if (!has_landlock || !kernel->seccomp) {
         ret->enforcement = RUN_NONE;
     } else {
-        ret->enforcement = kernel->landlock_abi >= LANDLOCK_WHOLE ? RUN_FULL : RUN_PARTIAL;
+        bool is_whole = kernel->landlock_abi >= LANDLOCK_WHOLE && kernel->namespaces;
+        ret->enforcement = is_whole ? RUN_FULL : RUN_PARTIAL;
         ret->deny_method = kernel->namespaces ? RUN_DENY_MASKED : RUN_DENY_CARVED;
     }
     snprintf(ret->why, sizeof ret->why, "%s", kernel->why);

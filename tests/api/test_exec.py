@@ -706,7 +706,7 @@ class Stops(unittest.TestCase):
         self.assertEqual(service.call("GET", f"/v1/executions/{id}").status, 404)
 
 
-class Command(Exec):
+class Shell(Exec):
     """gatehouse exec"""
 
     def cli(self, *args):
@@ -719,6 +719,8 @@ class Command(Exec):
         approval = until(lambda: [a for a in self.s.pending() if a["session"] == self.session], "the question")[0]
         self.s.answer(approval["id"], answer)
 
+
+class Command(Shell):
     def test_exit_codes(self):
         """decisions: the command's exit code, 128+N for a signal, 126 not started, 3 denied"""
         for args, answer, code in ((["--", "sh", "-c", "echo out; echo err >&2; exit 9"], "allow", 9),
@@ -771,6 +773,17 @@ class Command(Exec):
         held = self.cli("--shell", "printf 'a\\000b\\377c\\134u0000'; printf done")
         self.allow()
         self.assertEqual(held.result().stdout, "a\ufffdb\ufffdc\\u0000done")
+
+
+class Quiet(Shell):
+    """A class of its own, for it takes as long as it must"""
+
+    def test_says_nothing_for_a_minute(self):
+        """A command that is silent for longer than a broken connection is given goes on, and so does its reader"""
+        held = self.cli("--shell", "sleep 63; echo done")
+        self.allow()
+        done = held.result()
+        self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done)
 
 
 if __name__ == "__main__":

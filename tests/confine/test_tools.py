@@ -136,7 +136,7 @@ class Tools(unittest.TestCase):
 
     def test_tools(self):
         for user in world.USERS:
-            for mode in world.MODES if user == world.USERS[-1] else ["ns"]:
+            for mode in world.modes(user) if user == world.USERS[-1] else world.modes(user).keys() & {"ns"}:
                 w = world.World(user)
                 self.addCleanup(w.close)
                 for row in ROWS:
@@ -150,7 +150,7 @@ class Tools(unittest.TestCase):
                             self.run_row(w, mode, row)
 
     def test_git(self):
-        for user in world.USERS:
+        for user in world.users_with_namespaces():
             w = world.World(user)
             self.addCleanup(w.close)
             for name, script, wanted in GIT:
@@ -177,7 +177,7 @@ class Tools(unittest.TestCase):
         """add -A, commit -a, stash -u, reset --hard: none commits, empties or deletes it."""
         scripts = ["git add -A", "git commit -qam all", "git stash -u -q", "git reset -q --hard",
                    "git add -A; git commit -qm x", "git clean -fdx"]
-        for user in world.USERS:
+        for user in world.users_with_namespaces():
             for state in ("ignored", "untracked", "tracked", "tracked, changed"):
                 w = world.World(user)
                 self.addCleanup(w.close)
@@ -200,7 +200,7 @@ class Tools(unittest.TestCase):
                             self.assertEqual(blob, world.SECRET + "\n")
 
     def test_b123_linked_worktree(self):
-        for user in world.USERS:
+        for user in world.users_with_namespaces():
             w = world.World(user)
             self.addCleanup(w.close)
             w.outside(["git", "-C", w.w, "commit", "-q", "--allow-empty", "-m", "base"])
@@ -223,7 +223,7 @@ class Tools(unittest.TestCase):
                                   "status", "--short", "--untracked-files=no"],
                                   env=w.environment(), capture_output=True, text=True, timeout=30)
             self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
-            for mode in world.MODES:
+            for mode in world.modes(user):
                 done = subprocess.run(world.as_user(user) + [w.bin] + world.MODES[mode] + ["--write", f"{w.w}/plain", "--cwd",
                                       f"{w.w}/plain", "--", "cat", "../ok", "../.env", "../sub/.env"],
                                       env=w.environment(), capture_output=True, text=True, timeout=30)

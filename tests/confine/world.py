@@ -1,13 +1,17 @@
 """A throw-away world for the confiner's tests: a git project W with a .env, a folder OUT outside,
 and the real program run in it as root or as nobody."""
+import ctypes
+import functools
 import os
 import pwd
 import shutil
 import socket
 import stat
 import subprocess
+import sys
 import tempfile
 import threading
+import unittest
 
 BIN = os.environ.get("GH_CONFINE_BIN", "build")
 USERS = ["root", "nobody"] if os.geteuid() == 0 else [pwd.getpwuid(os.geteuid()).pw_name]
@@ -22,6 +26,34 @@ def as_user(user):
         return []
     who = pwd.getpwnam(user)
     return ["setpriv", f"--reuid={who.pw_uid}", f"--regid={who.pw_gid}", "--clear-groups", "--"]
+
+
+# What a private root needs, tried without the program under test.
+PIVOT = "mount -t tmpfs none . && cd \"$PWD\" && mkdir old && pivot_root . old"
+
+
+def has_landlock():
+    return ctypes.CDLL(None, use_errno=True).syscall(444, None, 0, 1) > 0
+
+
+@functools.cache
+def modes(user):
+    """The modes that the kernel lets this user have; a missing one is named once with its reason."""
+    if not has_landlock():
+        raise unittest.SkipTest("the kernel has no Landlock: commands are refused here")
+    base = tempfile.mkdtemp(prefix="confine-probe-", dir="/var/tmp")
+    os.chmod(base, 0o777)
+    words = ["unshare", "--mount", "--pid", "--fork"] + ([] if user == "root" else ["--user", "--map-root-user"])
+    done = subprocess.run(as_user(user) + words + ["sh", "-c", PIVOT], cwd=base, capture_output=True, text=True)
+    os.rmdir(base)
+    if done.returncode == 0:
+        return MODES
+    print(f"skipped: everything with namespaces as {user}: {done.stderr.strip()}", file=sys.stderr)
+    return {"plain": MODES["plain"]}
+
+
+def users_with_namespaces():
+    return [user for user in USERS if "ns" in modes(user)]
 
 
 class World:
