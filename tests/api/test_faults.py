@@ -288,11 +288,11 @@ class Descriptors(FaultCase):
     def test_descriptors_used_up(self):
         """B160: no descriptor left: no allow without its record, the service lives, and works again afterwards."""
         s = self.service()
-        s.start(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
+        s.start(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128)))
         session = s.session()
         answers, kept = [], []
         try:
-            for _ in range(100):
+            for _ in range(200):
                 one = socket.create_connection((s.host, s.port), timeout=5)
                 kept.append(one)
             for i in range(20):
