@@ -242,22 +242,28 @@ static enum gh_code parse_rest(struct call *call, struct gh_err *err)
     return parse_words(call, err);
 }
 
-/* An execution's environment is part of what a grant covers; input never is. */
+/* An execution's environment and network are part of what a grant covers; input never is. */
 static enum gh_code parse_execution(struct call *call, struct gh_err *err)
 {
     const struct json_t *env = NULL;
     const char *input = NULL;
+    const char *network = NULL;
     call->execution = gh_json_get(call->body, "execution");
     if (call->execution == NULL) {
         return GH_OK;
     }
     GH_TRY(gh_json_obj(call->execution, "", "env", GH_OPTIONAL, &env, err));
     GH_TRY(gh_json_str(call->execution, "", "stdin", GH_OPTIONAL, MAX_TEXT, &input, err));
+    GH_TRY(gh_json_str(call->execution, "", "network", GH_OPTIONAL, MAX_TEXT, &network, err));
     GH_TRY(gh_json_bool(call->execution, "", "interactive", &call->is_interactive, err));
     call->is_never_cached = call->is_interactive || (input != NULL && input[0] != '\0');
-    if (gh_json_len(env) > 0) {
+    if (gh_json_len(env) > 0 || network != NULL) {
         struct gh_buf text = GH_BUF_INIT;
-        gh_json_canonical(env, &text);
+        gh_buf_printf(&text, "%s%s\n", network != NULL ? "network " : "",
+                      network != NULL ? network : "");
+        if (gh_json_len(env) > 0) {
+            gh_json_canonical(env, &text);
+        }
         call->env_json = gh_buf_take(&text);
         if (call->env_json == NULL) {
             return gh_fail(err, GH_NOMEM, "There is not enough memory for the call.");

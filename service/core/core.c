@@ -453,6 +453,9 @@ static void answer_all_locked(struct core *core)
     while (core->streams != NULL) {
         stream_close_locked(core, core->streams);
     }
+    for (struct execution *one = core->executions.first; one != NULL; one = one->next) {
+        execution_streams_end_locked(one);
+    }
 }
 
 void core_stop(struct core *core)

@@ -253,8 +253,14 @@ void execution_kill_locked(struct execution *execution)
 
 void execution_kill_session_locked(struct core *core, const struct session *session)
 {
+    execution_forget_session_locked(core, session->id);
     for (struct execution *at = core->executions.first; at != NULL; at = at->next) {
-        if (at->ask == NULL && strcmp(at->session_id, session->id) == 0) {
+        if (strcmp(at->session_id, session->id) != 0) {
+            continue;
+        }
+        if (at->ask != NULL) {
+            at->is_unwanted = true; /* its question is cancelled, or is being answered just now */
+        } else {
             execution_kill_locked(at);
         }
     }

@@ -52,6 +52,7 @@ struct execution {
     char digest[8 + GH_HEX]; /* of what a person allowed: compared before the start; or "" */
     bool is_background, is_detached, is_interactive;
     bool is_unwanted;   /* to be killed as soon as it can be */
+    bool is_by_gate;    /* no person allowed it: the gate must still do so at the start */
     int64_t wait_ms;    /* of the request that made it */
     int64_t timeout_ms; /* of the request; 0: the configuration's */
     struct ask *ask;    /* while it is asked; borrowed */
@@ -86,6 +87,7 @@ struct kept {
     char *decision_json;     /* owned */
     struct call *call;       /* NULL once used; owned */
     char digest[8 + GH_HEX]; /* of what a person allowed, or "" */
+    bool is_by_gate;         /* as of the execution */
     int64_t until_ms;        /* CLOCK_BOOTTIME */
     struct kept *next;
 };
@@ -98,6 +100,8 @@ struct execution_input {
     bool is_end;
 };
 void execution_input_free(struct execution_input *input);
+
+#define EXECUTION_MAX_RUNNING 32 /* of one token */
 
 /* ---- life (execution.c) ---- */
 GH_MUST_USE struct execution *execution_new(struct core *core, const char *session_id,
@@ -146,6 +150,10 @@ GH_MUST_USE enum gh_code execution_check(const struct work *work, struct gh_err 
 
 /* A verdict without a person is about to be recorded: keep the call for what may run by it. */
 void execution_take_call_locked(struct work *work, bool is_allowed);
+/* The agent did it itself: that decision cannot be run any more. */
+void execution_used_locked(struct core *core, const char *decision);
+/* No decision of this session can be run any more. */
+void execution_forget_session_locked(struct core *core, const char *session_id);
 
 /* It is durable: start or refuse, and answer the request. */
 void execution_decided_locked(struct work *work);

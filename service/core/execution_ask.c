@@ -8,7 +8,6 @@
 /* From a request to a command that may run: the request becomes an Execute call that says all that
  * matters of how it will run, and goes through the gate like any other. */
 
-#define MAX_RUNNING_PER_TOKEN 32
 #define MAX_TEXT ((size_t)1 << 26) /* the body limit is below this */
 #define MAX_ENV 256
 #define MAX_KEPT 256
@@ -247,7 +246,8 @@ static void forget_kept_locked(struct core *core)
 
 /* One part that executes a command, small enough to be held for a while. Takes *call then. */
 static void keep_locked(struct core *core, const char *session_id, const char *decision,
-                        const char *decision_json, struct call **call, const char *digest)
+                        const char *decision_json, struct call **call, const char *digest,
+                        bool is_by_gate)
 {
     gh_auto(gh_buf_fini) struct gh_buf text = GH_BUF_INIT;
     const struct call_part *part = &(*call)->parts[0];
@@ -266,6 +266,7 @@ static void keep_locked(struct core *core, const char *session_id, const char *d
     kept->call = gh_steal(call);
     kept->until_ms = gh_clock_boot_ms() + KEPT_MS;
     snprintf(kept->digest, sizeof kept->digest, "%s", digest);
+    kept->is_by_gate = is_by_gate;
     if (core->executions.kept_last != NULL) {
         core->executions.kept_last->next = kept;
     } else {
@@ -281,20 +282,41 @@ static enum gh_code take_kept_locked(struct core *core, const char *session_id, 
                                      struct kept **ret, struct gh_err *err)
 {
     int64_t now_ms = gh_clock_boot_ms();
+    const struct kept *used = NULL;
     for (struct kept *at = core->executions.kept_first; at != NULL; at = at->next) {
         if (strcmp(at->decision, id) != 0 || strcmp(at->session_id, session_id) != 0) {
             continue;
         }
-        if (at->call == NULL) {
-            return gh_fail(err, GH_DECISION_USED, "What that decision allowed was run already.");
-        }
-        if (now_ms < at->until_ms && at->decision_json != NULL) {
+        used = at->call == NULL && now_ms < at->until_ms ? at : used;
+        if (at->call != NULL && now_ms < at->until_ms && at->decision_json != NULL) {
             *ret = at;
             return GH_OK;
         }
     }
+    if (used != NULL) {
+        return gh_fail(err, GH_DECISION_USED, "What that decision allowed was run already.");
+    }
     return gh_fail(err, GH_DECISION_NOT_ALLOWED,
                    "It is no Execute decision of this session that was allowed within 15 minutes.");
+}
+
+void execution_used_locked(struct core *core, const char *decision)
+{
+    for (struct kept *at = core->executions.kept_first; at != NULL; at = at->next) {
+        if (strcmp(at->decision, decision) == 0) {
+            call_free(gh_steal(&at->call));
+        }
+    }
+}
+
+void execution_forget_session_locked(struct core *core, const char *session_id)
+{
+    for (struct kept *at = core->executions.kept_first; at != NULL; at = at->next) {
+        if (strcmp(at->session_id, session_id) == 0) {
+            call_free(gh_steal(&at->call));
+            at->until_ms = 0;
+        }
+    }
 }
 
 /* ---- POST ---- */
@@ -312,9 +334,9 @@ static enum gh_code admit_locked(struct core *core, const struct auth_token *who
     if (core->is_stopping) {
         return gh_fail(err, GH_STOPPING, "The service is shutting down.");
     }
-    if (execution_count_locked(core, who->name) >= MAX_RUNNING_PER_TOKEN) {
+    if (execution_count_locked(core, who->name) >= EXECUTION_MAX_RUNNING) {
         return gh_fail(err, GH_LIMIT, "%d commands of this token are running already.",
-                       MAX_RUNNING_PER_TOKEN);
+                       EXECUTION_MAX_RUNNING);
     }
     return GH_OK;
 }
@@ -339,6 +361,7 @@ static void start_kept_locked(struct core *core, struct http_exchange *x,
     execution->call = gh_steal(&kept->call);
     execution->is_interactive = execution->call->is_interactive;
     memcpy(execution->digest, kept->digest, sizeof execution->digest);
+    execution->is_by_gate = kept->is_by_gate;
     execution_link_locked(core, execution);
     execution_start_soon_locked(execution);
     execution_answer_locked(execution, x, who, execution->wait_ms);
@@ -426,11 +449,13 @@ void execution_take_call_locked(struct work *work, bool is_allowed)
     if (!is_allowed) {
         return;
     }
+    bool is_by_gate = work->judged.total.decision != GATE_ASK; /* else by a person's ticket */
     if (work->execution != NULL) {
         work->execution->call = gh_steal(&work->call);
+        work->execution->is_by_gate = is_by_gate;
     } else {
         keep_locked(work->core, work->session_id, work->id, gh_buf_str(&work->body), &work->call,
-                    "");
+                    "", is_by_gate);
     }
 }
 
@@ -488,7 +513,7 @@ void execution_settled_locked(struct core *core, struct ask *ask)
         execution_deliver_locked(core, ask->input);
     } else if (is_allowed && ask->call != NULL && ask->answer_final != NULL) {
         keep_locked(core, ask->session_id, ask->decision, ask->answer_final, &ask->call,
-                    ask->digest);
+                    ask->digest, false);
     }
 }
 

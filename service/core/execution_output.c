@@ -272,6 +272,9 @@ void core_execution_output(struct core *core, struct http_exchange *x, const str
     } else if (core->is_stopping) {
         gh_fail(&err, GH_STOPPING, "The service is shutting down.");
         http_problem(x, &err, NULL);
+    } else if (stream_token_is_dropped_locked(core, who->id)) {
+        gh_fail(&err, GH_UNAUTHORIZED, "This token is no longer valid.");
+        http_problem(x, &err, NULL);
     } else if (http_method(x) == HTTP_HEAD) {
         const struct http_header type = {"Content-Type", "text/event-stream"};
         struct gh_buf none = GH_BUF_INIT;

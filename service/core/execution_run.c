@@ -133,6 +133,9 @@ static enum gh_code may_start_locked(struct execution *execution, struct judged 
         return gh_fail(err, GH_CONFLICT, "The gate refuses it now (%s).",
                        gate_reason_code(judged->total.reason));
     }
+    if (execution->is_by_gate && judged->total.decision == GATE_ASK) {
+        return gh_fail(err, GH_CONFLICT, "What allowed it is not in force any more.");
+    }
     if (!gate_path_within(judged->parts[0].facts.cwd, session->place->working_dir)) {
         return gh_fail(err, GH_INVALID,
                        "A command runs in the session's working directory or below it.");
@@ -215,6 +218,12 @@ void execution_start_soon_locked(struct execution *execution)
 {
     struct gh_err err;
     execution->state = EXECUTION_RUNNING;
+    if (execution_count_locked(execution->core, execution->owner) > EXECUTION_MAX_RUNNING) {
+        gh_fail(&err, GH_LIMIT, "%d commands of this token are running already.",
+                EXECUTION_MAX_RUNNING);
+        failed_locked(execution, &err);
+        return;
+    }
     if (gh_pool_run(execution->core->options.pool, execution_start, execution, &err) != GH_OK) {
         failed_locked(execution, &err);
     }

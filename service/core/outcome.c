@@ -4,6 +4,7 @@
 
 #include "base/auto.h"
 #include "base/fs.h"
+#include "core/execution.h"
 #include "core/state.h"
 
 /* What became of a call: recorded, scanned, compared with what was approved. */
@@ -306,6 +307,7 @@ static void answer_outcome_locked(struct outcome *work, struct session *session,
     }
     meta_of(work->x, &work->who, &meta);
     record_outcome(txn, work);
+    execution_used_locked(core, work->id);
     if (recent != NULL) {
         recent->has_outcome = true;
     }

@@ -49,9 +49,6 @@ static void unlink_locked(struct run *run, struct run_job *job)
         job->next->prev = job->prev;
     }
     job->is_watched = false;
-    if (run->jobs == NULL) {
-        pthread_cond_broadcast(&run->none);
-    }
 }
 
 /* Everything it started is gone: read what is left in the pipes, reap, tell. */
@@ -66,6 +63,7 @@ static void finish(struct run *run, struct run_job *job)
     if (confine_wait(&job->child, 1000, &result, &err) != CONFINE_OK) {
         gh_log(GH_LOG_WARN, "command_lost", "why", err.detail, NULL);
     }
+    run_job_input_close_locked(job); /* no event of it may come once its owner has it */
     epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, job->child.pidfd, NULL);
     confine_child_fini(&job->child);
     fill_result(job, &result, &told);
@@ -73,9 +71,25 @@ static void finish(struct run *run, struct run_job *job)
     job->on_end(&told, job->cookie);
 }
 
+/* Out of the list first, so that nobody kills what is reaped; run_stop waits until its owner was
+ * told. */
+static void end_job(struct run *run, struct run_job *job)
+{
+    pthread_mutex_lock(&run->lock);
+    unlink_locked(run, job);
+    run->n_ending++;
+    pthread_mutex_unlock(&run->lock);
+    finish(run, job);
+    pthread_mutex_lock(&run->lock);
+    run->n_ending--;
+    pthread_cond_broadcast(&run->none);
+    pthread_mutex_unlock(&run->lock);
+}
+
 /* ---- the thread ---- */
 
-static void handle(struct run *run, const struct run_handle *at, struct run_job **ended)
+static void handle(struct run *run, const struct run_handle *at, uint32_t events,
+                   struct run_job **ended)
 {
     struct run_job *job = at->job;
     uint64_t n = 0;
@@ -87,7 +101,7 @@ static void handle(struct run *run, const struct run_handle *at, struct run_job 
         *ended = job;
     } else if (at->kind == JOB_INPUT) {
         pthread_mutex_lock(&run->lock);
-        run_job_input_ready_locked(job);
+        run_job_input_ready_locked(job, (events & (EPOLLERR | EPOLLHUP)) != 0);
         pthread_mutex_unlock(&run->lock);
     } else if (at->kind != JOB_END) {
         run_job_drain(job, at->kind, false);
@@ -129,15 +143,12 @@ static void *run_thread(void *cookie)
         }
         int n = epoll_wait(run->epoll_fd, events, MAX_EVENTS, wait_ms);
         for (int i = 0; i < n; i++) {
-            handle(run, events[i].data.ptr, &ended);
+            handle(run, events[i].data.ptr, events[i].events, &ended);
         }
         while (ended != NULL) {
             struct run_job *job = ended;
             ended = job->next_ended;
-            pthread_mutex_lock(&run->lock);
-            unlink_locked(run, job);
-            pthread_mutex_unlock(&run->lock);
-            finish(run, job);
+            end_job(run, job);
         }
     }
 }
@@ -225,7 +236,8 @@ void run_stop(struct run *run, int64_t grace_ms)
     }
     pthread_mutex_lock(&run->lock);
     kill_all_locked(run);
-    while (run->jobs != NULL && pthread_cond_timedwait(&run->none, &run->lock, &end) == 0) {
+    while ((run->jobs != NULL || run->n_ending > 0) &&
+           pthread_cond_timedwait(&run->none, &run->lock, &end) == 0) {
     }
     pthread_mutex_unlock(&run->lock);
 }

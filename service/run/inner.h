@@ -20,7 +20,7 @@ struct run {
     struct confine *engine; /* owned */
     struct run_abilities abilities;
     pthread_mutex_t lock; /* guards what follows, and the jobs' members that say so */
-    pthread_cond_t none;  /* no job is watched any more */
+    pthread_cond_t none;  /* a job has ended */
     pthread_t thread;
     bool has_thread;
     int epoll_fd;
@@ -29,6 +29,7 @@ struct run {
     bool is_stopping;
     bool is_over;         /* the thread ends once nothing is watched */
     struct run_job *jobs; /* watched */
+    size_t n_ending;      /* not watched any more, their owners not told yet */
     char *chunk;          /* RUN_MAX_CHUNK bytes, for the thread only; owned */
 };
 
@@ -57,7 +58,8 @@ struct run_job {
 void run_job_drain(struct run_job *job, enum job_fd kind, bool is_last);
 
 /* job.c: the command's input has room, or nobody reads it any more. */
-void run_job_input_ready_locked(struct run_job *job);
+void run_job_input_ready_locked(struct run_job *job, bool is_gone);
+void run_job_input_close_locked(struct run_job *job);
 
 /* engine.c: have the thread look again. */
 void run_wake(struct run *run);

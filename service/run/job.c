@@ -108,13 +108,18 @@ static void feed_locked(struct run_job *job)
     }
 }
 
-void run_job_input_ready_locked(struct run_job *job)
+void run_job_input_ready_locked(struct run_job *job, bool is_gone)
 {
-    if (job->input_at >= job->input.len) {
-        close_input_locked(job); /* not asked for room, so it is the other end that went */
+    if (is_gone) {
+        close_input_locked(job);
     } else {
         feed_locked(job);
     }
+}
+
+void run_job_input_close_locked(struct run_job *job)
+{
+    close_input_locked(job);
 }
 
 bool run_input(struct run_job *job, const char *data, size_t len, bool is_end)
@@ -123,7 +128,7 @@ bool run_input(struct run_job *job, const char *data, size_t len, bool is_end)
     pthread_mutex_lock(&run->lock);
     size_t waiting = job->input.len - job->input_at;
     bool is_taken =
-        job->fds[JOB_INPUT] >= 0 && !job->is_input_last && len <= RUN_MAX_INPUT - waiting;
+        job->fds[JOB_INPUT] >= 0 && !job->is_input_last && waiting + len <= RUN_MAX_INPUT;
     if (is_taken) {
         gh_buf_put(&job->input, data, len);
         job->is_input_last = is_end;

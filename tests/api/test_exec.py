@@ -1,5 +1,6 @@
 """Commands that the service runs, confined: contract 8, behaviour 5.8 to 5.10, scenarios 82 to 100, B121 to B152."""
 
+import datetime
 import json
 import os
 import re
@@ -704,6 +705,74 @@ class Stops(unittest.TestCase):
         """95: when the service is killed nothing that it started stays alive"""
         service, id, _ = self.run_and_end(signal.SIGKILL)
         self.assertEqual(service.call("GET", f"/v1/executions/{id}").status, 404)
+
+
+class Lapsed(Exec):
+    """What was allowed once is run by what still allows it, once, where it was allowed"""
+
+    ECHO = {"program": "echo", "args": ["hi"]}
+
+    def granted(self, **more):
+        reply = self.post({**self.ECHO, **more})
+        self.s.answer(reply.json["decision"]["approval"], "allow_always")
+        self.assertEqual(self.finish(reply.json["id"])["state"], "exited")
+
+    def decided(self):
+        reply = self.s.run(self.session, "echo", "hi")
+        self.allowed(reply)
+        return reply.json["id"]
+
+    def test_network_is_part_of_a_grant(self):
+        """A grant for a command without network is none for the same command with it"""
+        self.granted(network="none")
+        self.assertEqual(self.post({**self.ECHO, "network": "none", "wait_s": 60}).json["state"], "exited")
+        self.assertEqual(self.post(self.ECHO).json["state"], "asking")
+        self.assertEqual(self.s.run(self.session, "echo", "hi", wait_s=0).json["decision"], "ask")
+
+    def test_revoked_grant(self):
+        """A decision by a grant cannot be run once the grant is revoked"""
+        self.granted()
+        decision = self.decided()
+        grants = self.s.call("GET", f"/v1/sessions/{self.session}/grants", token="approver").json["items"]
+        for grant in grants:
+            reply = self.s.call("DELETE", f"/v1/sessions/{self.session}/grants/{grant['id']}", token="approver")
+            self.assertEqual(reply.status, 204, reply)
+        done = self.finish(self.post({"decision": decision}).json["id"])
+        self.assertEqual((done["state"], done["started_at"]), ("failed_to_start", None), done)
+
+    def test_outcome_uses_it_up(self):
+        """A decision whose outcome was reported was used: it does not run a second time"""
+        self.granted()
+        decision = self.decided()
+        path = f"/v1/sessions/{self.session}/decisions/{decision}/outcome"
+        self.assertLess(self.s.call("POST", path, {"status": "ok"}).status, 300)
+        reply = self.post({"decision": decision})
+        self.assertEqual((reply.status, reply.json["code"]), (409, "decision_used"))
+
+    def test_ended_session(self):
+        """A decision does not outlive its session, even when that is opened anew"""
+        opened = self.s.call("POST", "/v1/sessions", {"working_dir": self.w, "external": {"agent": "x", "id": "lapsed"}}).json
+        self.session = opened["id"]
+        self.granted()
+        decision = self.decided()
+        self.assertEqual(self.s.call("DELETE", f"/v1/sessions/{self.session}").status, 200)
+        again = self.s.call("POST", "/v1/sessions", {"working_dir": self.w, "external": {"agent": "x", "id": "lapsed"}}).json
+        self.assertEqual(again["id"], self.session)
+        reply = self.post({"decision": decision})
+        self.assertEqual((reply.status, reply.json["code"]), (409, "decision_not_allowed"))
+
+    def test_many_at_once(self):
+        """The limit of running commands holds for calls that come together"""
+        self.granted(program="sleep", args=["3"])
+        held = [Held(self.post, {"program": "sleep", "args": ["3"], "wait_s": 60}) for _ in range(44)]
+        replies = [one.result() for one in held]
+        ran = [r for r in replies if r.json.get("state") == "exited"]
+        refused = [r for r in replies if r.json.get("state") == "failed_to_start" or r.status == 429]
+        self.assertEqual(len(ran) + len(refused), 44, [r.json for r in replies][:3])
+        self.assertGreater(len(ran), 0)
+        times = [(datetime.datetime.fromisoformat(r.json["started_at"]).timestamp(), r.json["duration_ms"] / 1000) for r in ran]
+        for start, _ in times:
+            self.assertLessEqual(sum(other <= start < other + took for other, took in times), 32)
 
 
 class Shell(Exec):
