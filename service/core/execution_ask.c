@@ -244,10 +244,10 @@ static void forget_kept_locked(struct core *core)
     free(kept);
 }
 
-/* One part that executes a command, small enough to be held for a while. Takes *call then. */
+/* One part that executes a command, small enough to be held for a while. Takes *call then. `digest`
+ * is of what a person allowed, "" for a ticket, NULL where the gate allowed by itself. */
 static void keep_locked(struct core *core, const char *session_id, const char *decision,
-                        const char *decision_json, struct call **call, const char *digest,
-                        bool is_by_gate)
+                        const char *decision_json, struct call **call, const char *digest)
 {
     gh_auto(gh_buf_fini) struct gh_buf text = GH_BUF_INIT;
     const struct call_part *part = &(*call)->parts[0];
@@ -265,8 +265,8 @@ static void keep_locked(struct core *core, const char *session_id, const char *d
     kept->decision_json = strdup(decision_json);
     kept->call = gh_steal(call);
     kept->until_ms = gh_clock_boot_ms() + KEPT_MS;
-    snprintf(kept->digest, sizeof kept->digest, "%s", digest);
-    kept->is_by_gate = is_by_gate;
+    snprintf(kept->digest, sizeof kept->digest, "%s", digest != NULL ? digest : "");
+    kept->is_by_gate = digest == NULL;
     if (core->executions.kept_last != NULL) {
         core->executions.kept_last->next = kept;
     } else {
@@ -455,7 +455,7 @@ void execution_take_call_locked(struct work *work, bool is_allowed)
         work->execution->is_by_gate = is_by_gate;
     } else {
         keep_locked(work->core, work->session_id, work->id, gh_buf_str(&work->body), &work->call,
-                    "", is_by_gate);
+                    is_by_gate ? NULL : "");
     }
 }
 
@@ -513,7 +513,7 @@ void execution_settled_locked(struct core *core, struct ask *ask)
         execution_deliver_locked(core, ask->input);
     } else if (is_allowed && ask->call != NULL && ask->answer_final != NULL) {
         keep_locked(core, ask->session_id, ask->decision, ask->answer_final, &ask->call,
-                    ask->digest, false);
+                    ask->digest);
     }
 }
 
