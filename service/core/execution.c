@@ -221,7 +221,8 @@ static void record_locked(struct execution *execution)
                                execution_state_name(execution->state), gh_buf_str(&body)},
                 &meta);
     struct session *session = gh_map_find(&core->sessions, execution->session_id);
-    if (execution->has_scanned && session != NULL) {
+    bool is_open = session != NULL && (session->is_tainted || !execution->is_found_told);
+    if (execution->has_scanned && is_open) { /* not again when a person has cleared it */
         taint_found_locked(core, session, execution->id, &execution->finding, &meta, txn);
     }
     store_commit(core->options.store, &txn, recorded, execution);

@@ -62,6 +62,7 @@ struct execution {
     struct run_result result;
     bool has_report;
     bool has_scanned;               /* a finding is enough; the thread of run only */
+    bool is_found_told;             /* the session was tainted while it ran */
     struct scan_finding finding;    /* valid when has_scanned; the thread of run until the end */
     char carry[2][EXECUTION_CARRY]; /* the thread of run only */
     size_t n_carry[2];

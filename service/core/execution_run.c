@@ -25,11 +25,31 @@ static void scan_output(struct execution *execution, enum run_stream stream, con
     execution->n_carry[stream] = keep;
 }
 
+/* At once: what a command prints is read while it runs. */
+static void tell_finding_locked(struct execution *execution)
+{
+    struct core *core = execution->core;
+    struct session *session = gh_map_find(&core->sessions, execution->session_id);
+    struct store_txn *txn = session != NULL && !core->is_closed ? store_txn_new() : NULL;
+    if (txn != NULL) {
+        const struct meta meta = {.principal = execution->principal};
+        taint_found_locked(core, session, execution->id, &execution->finding, &meta, txn);
+        execution->is_found_told = true;
+        store_commit(core->options.store, &txn, NULL, NULL); /* the end writes it once more */
+    }
+}
+
 static void on_data(enum run_stream stream, const char *data, size_t len, uint64_t offset,
                     void *cookie)
 {
     struct execution *execution = cookie;
+    bool had_finding = execution->has_scanned;
     scan_output(execution, stream, data, len);
+    if (execution->has_scanned && !had_finding) {
+        pthread_mutex_lock(&execution->core->lock);
+        tell_finding_locked(execution);
+        pthread_mutex_unlock(&execution->core->lock);
+    }
     if (atomic_load(&execution->n_streams) > 0) {
         pthread_mutex_lock(&execution->core->lock);
         execution_output_locked(execution, stream, data, len, offset);
